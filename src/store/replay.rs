@@ -314,9 +314,13 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
     };
     let line = repo.commits_between(&[base.oid], target)?;
     let reverts = RevertMessages::read(repo, &line, &repo.commits_between(&[target], tip)?)?;
+    let is_back = |by: Oid| -> Result<bool> {
+        Ok(is_brought_back(repo, by, target)? || is_brought_back(repo, by, tip)?)
+    };
     if let Some(Reverted { commit, .. }) = &agent.reverted
         && line.contains(commit)
         && reverts.of(*commit).is_none()
+        && !is_back(*commit)?
     {
         return Ok(Some(TakenBack { commit: *commit, is_squash: false }));
     }
@@ -329,7 +333,7 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
     let names = replay.commits.iter().flat_map(|(old, new, _)| [*old, *new]);
     let names: HashSet<Oid> = names.chain([agent.spawn_commit]).chain(agent.landed_tip).collect();
     let mut last = None;
-    for (place, oid) in line.iter().enumerate() {
+    for oid in &line {
         let Some(Some(by)) = reverts.of(*oid) else { continue };
         let commit = repo.read_commit(*oid)?;
         let is_gone = |own: &Vec<Oid>| own.iter().any(|oid| reverts.of(*oid).is_some());
@@ -353,12 +357,7 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
             _ if agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid) => true,
             _ => continue,
         };
-        let since = line.iter().skip(place).skip_while(|oid| **oid != by).chain([&target]);
-        let mut is_back = false;
-        for later in since {
-            is_back = is_back || is_as_it_left(repo, &commit, *later)?;
-        }
-        if !is_back {
+        if !is_back(by)? {
             last = Some(TakenBack { commit: by, is_squash });
         }
     }
@@ -415,14 +414,31 @@ fn is_work_in(repo: &Repo, merge: &Commit, first: Oid, (start, tip): (Oid, Oid))
         || work.intersection(&brought).any(|path| !differing.contains(path)))
 }
 
-/// Whether all that a commit changed is in a later one as it left it.
-fn is_as_it_left(repo: &Repo, commit: &Commit, later: Oid) -> Result<bool> {
-    let before = commit.parents.first().map(|parent| repo.read_commit(*parent)).transpose()?;
-    let before = before.map(|before| before.tree);
-    let changes = repo.tree_changes(before.as_slice(), commit.tree)?;
-    let now = repo.tree_changes(&[repo.read_commit(later)?.tree], commit.tree)?;
-    let differing: HashSet<_> = now.iter().map(|change| &change.path).collect();
-    Ok(changes.iter().all(|change| !differing.contains(&change.path)))
+/// Whether a commit since `by`, along the first parents of `tip`, has all that it took back as it was before.
+fn is_brought_back(repo: &Repo, by: Oid, tip: Oid) -> Result<bool> {
+    let commit = repo.read_commit(by)?;
+    let Some(before) = commit.parents.first() else {
+        return Ok(false);
+    };
+    let before = repo.read_commit(*before)?.tree;
+    let paths = |tree: Oid| -> Result<HashSet<Vec<u8>>> {
+        let changes = repo.tree_changes(&[tree], before)?.into_iter();
+        Ok(changes.map(|change| change.path).collect())
+    };
+    let taken = paths(commit.tree)?;
+    let mut next = tip;
+    for _ in 0..SEARCHED {
+        if next == by || !repo.is_ancestor(by, next)? {
+            break;
+        }
+        let later = repo.read_commit(next)?;
+        if paths(later.tree)?.is_disjoint(&taken) {
+            return Ok(true);
+        }
+        let Some(parent) = later.parents.first() else { break };
+        next = *parent;
+    }
+    Ok(false)
 }
 
 /// The text of the spawn commit that a commit is, or that a rebase made it of; `None` for every other commit. What holds a

@@ -459,6 +459,32 @@ fn a_file_that_goes_on_after_it_came_back_is_no_revert() {
 }
 
 #[test]
+fn what_the_branch_itself_brings_back_lands() {
+    for method in ["--no-ff", "--ff-only", "undo"] {
+        let team = team(1);
+        let (id, worktree) = &team.agents[0];
+        team.json(&["merge", id, if method == "undo" { "--no-ff" } else { method }]);
+        if method == "undo" {
+            team.repo.write("README.md", "later work\n");
+            team.repo.commit_all("later");
+            team.json(&["undo", "--revert"]);
+        } else {
+            let parent: &[&str] = if method == "--no-ff" { &["-m1"] } else { &[] };
+            team.repo.git([&["revert", "--no-edit"], parent, &["HEAD"]].concat());
+        }
+        assert_eq!(team.refusal(&["merge", id]).1, 3, "{method}");
+        git_in(worktree, ["merge", "--quiet", "--no-edit", "main"]);
+        let path = worktree.join("src/file-0.rs");
+        if !path.exists() {
+            git_in(worktree, ["checkout", "HEAD^", "--", "src/file-0.rs"]);
+            git_in(worktree, ["commit", "--quiet", "--message", "bring it back"]);
+        }
+        team.json(&["merge", id]);
+        assert!(team.repo.path().join("src/file-0.rs").exists(), "{method}");
+    }
+}
+
+#[test]
 fn an_undo_makes_nothing_of_what_another_clone_says() {
     let team = team(1);
     let id = team.id(0);

@@ -18,7 +18,7 @@ use crate::ops::merge::{
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::store::landing_commit::{CommittedWork, FirstParents};
 use crate::store::{
-    Ledger, agent_branch, landed, layout, lock, replay, repository_settings, roles, spawn_commit,
+    Ledger, agent_branch, landed, layout, lock, repository_settings, roles, spawn_commit,
 };
 use std::collections::BTreeSet;
 
@@ -392,8 +392,12 @@ fn require_new(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
     );
     // Another branch may lack what landed on the first one; that did not come since.
     let is_same = || -> Result<bool> {
-        // What was taken back there lands anew.
-        if replay::taken_back(&ctx.repo, agent, verdict.base, verdict.tip)?.is_some() {
+        // What was taken back there, in whichever way, lands anew.
+        if let Some((commit, into)) = &agent.landed
+            && verdict.base_ref.as_ref() == Some(into)
+            && ctx.repo.has_object(*commit)
+            && ctx.repo.is_ancestor(*commit, verdict.base)?
+        {
             return Ok(false);
         }
         let Some(tip) = agent.landed_tip.filter(|tip| ctx.repo.has_object(*tip)) else {
