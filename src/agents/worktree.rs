@@ -59,7 +59,8 @@ impl AgentWorktree {
             return Ok(None);
         }
         require_linked(&ctx.repo, agent.id, Code::AgentState)?;
-        let worktree = AgentWorktree::of(&ctx.repo, agent.id);
+        let worktree =
+            AgentWorktree::of(&ctx.repo, agent.id).or_else(|| left_behind(&ctx.repo, agent));
         let Some(named) = named.map(|named| resolved(&ctx.absolute(named))) else {
             return Ok(worktree);
         };
@@ -144,6 +145,34 @@ pub(crate) fn cut_off(repo: &Repo, id: AgentId) -> Option<WorktreeLayer> {
 
 fn resolved(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+/// The admin directory of this name that a worktree names, here or in another repository.
+pub(crate) fn named_admin_dir(path: &Path, admin: &Path) -> Option<PathBuf> {
+    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
+        return None;
+    }
+    let pointer = untrusted::text(path, ".git")?;
+    let named = path.join(pointer.strip_prefix("gitdir: ")?.trim_end());
+    let name = Path::new("worktrees").join(admin.file_name()?);
+    named.ends_with(name).then_some(named)
+}
+
+/// Whether a worktree names an admin directory, or one of its name that is gone or has another worktree.
+pub(crate) fn is_ours(path: &Path, admin: &Path) -> bool {
+    let claims = |named: &Path| {
+        let pointer = untrusted::text(named, "gitdir");
+        pointer.is_some_and(|pointer| named.join(pointer.trim_end()) == path.join(".git"))
+    };
+    named_admin_dir(path, admin).is_some_and(|named| named == admin || !claims(&named))
+}
+
+/// The worktree of an agent that git does not find where it says, because the repository was moved: it is where the row says, and goes on
+/// naming its admin directory.
+fn left_behind(repo: &Repo, agent: &Agent) -> Option<AgentWorktree> {
+    let admin = admin_dir(repo, agent.id);
+    let place = RecordedPlaces::new(repo).ok()?.of(agent).filter(|place| is_ours(place, &admin))?;
+    Some(AgentWorktree::new(place, admin))
 }
 
 /// Where an agent's worktree is: where git says, since it may have been moved, and else where the row says.

@@ -89,6 +89,15 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             )
         });
     }
+    // What landed or was turned down keeps its worktree until it is discarded.
+    for agent in survey.rows().iter().filter(|agent| !agent.state.is_open()) {
+        if let Some(worktree) = survey.worktree(agent)
+            && worktree.path.symlink_metadata().is_err()
+            && survey.is_at_rest(ctx, agent)
+        {
+            found.extend(led_away(ctx, survey, agent, &worktree.path));
+        }
+    }
     found.extend(unlinked_agents(ctx, survey));
     if survey.agents.is_some() {
         found.extend(unknown(survey));
@@ -113,9 +122,9 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
     // One inside the root went along with the repository, and is where the row says; one beside it stayed.
     let row = survey.places.as_ref().and_then(|places| places.of(agent));
     let mut places = row.into_iter().chain([found_at.to_owned()]);
-    let Some(path) = places.find(|path| is_ours(path, &admin)) else {
+    let Some(path) = places.find(|path| worktree::is_ours(path, &admin)) else {
         // Where a repository was copied, the agent goes on in the other one, whose worktree this is.
-        let named = named_admin_dir(found_at, &admin)?;
+        let named = worktree::named_admin_dir(found_at, &admin)?;
         let other = named.ancestors().nth(2)?;
         let other = if other.ends_with(".git") { other.parent()? } else { other };
         let what = format!(
@@ -134,7 +143,7 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
     );
     Some(DoctorFinding::curable(sign, what, move |ctx| {
         let _alone = alone(ctx, id)?;
-        if !is_ours(&path, &admin) {
+        if !worktree::is_ours(&path, &admin) {
             return Ok(TAKEN_CARE_OF.to_owned());
         }
         ctx.repo.point_worktree(&path, &admin)?;
@@ -144,26 +153,6 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
         ctx.repo.point_admin_dir(&admin, &path)?;
         Ok("git finds it again".to_owned())
     }))
-}
-
-/// The admin directory of this name that a worktree names, here or in another repository.
-fn named_admin_dir(path: &Path, admin: &Path) -> Option<PathBuf> {
-    if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
-        return None;
-    }
-    let pointer = untrusted::text(path, ".git")?;
-    let named = path.join(pointer.strip_prefix("gitdir: ")?.trim_end());
-    let name = Path::new("worktrees").join(admin.file_name()?);
-    named.ends_with(name).then_some(named)
-}
-
-/// Whether a worktree names an admin directory, or one of its name that is gone or has another worktree.
-fn is_ours(path: &Path, admin: &Path) -> bool {
-    let claims = |named: &Path| {
-        let pointer = untrusted::text(named, "gitdir");
-        pointer.is_some_and(|pointer| named.join(pointer.trim_end()) == path.join(".git"))
-    };
-    named_admin_dir(path, admin).is_some_and(|named| named == admin || !claims(&named))
 }
 
 /// Whether the index in an admin directory is a file and lacks even the first word of one.
