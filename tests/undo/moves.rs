@@ -5,6 +5,7 @@ use crate::verify::Agent;
 use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 use std::fs;
+use std::path::PathBuf;
 
 /// Adds lines to the row of an agent, as another clone can that may push the ledger: dated ahead, with the number of this one.
 fn forge(team: &Team, number: usize, operation: &str, events: &[(&str, Value)]) {
@@ -513,4 +514,13 @@ fn the_discard_of_another_clone_s_agent_is_taken_back() {
     assert_eq!(json(&["show", team.id(0)])["state"], "discarded");
     json(&["undo"]);
     assert_eq!(json(&["show", team.id(0)])["state"], "done");
+    // What its own clone discarded is brought back here, where its commits are.
+    team.json(&["discard", team.id(0)]);
+    let refs = ["refs/notes/agents:refs/notes/agents", "refs/agents/keep:refs/agents/keep"];
+    git_in(&other, [&["fetch", "--quiet", "--force", "origin"], &refs[..]].concat());
+    let back = json(&["rescue", team.id(0), "--reopen"]);
+    assert_eq!(back["state"], "idle", "{back}");
+    assert_eq!(json(&["show", team.id(0)])["state"], "idle");
+    let worktree = back["rescued_directory"].as_str().expect("a path");
+    assert!(PathBuf::from(worktree).join("src/file-0.rs").exists());
 }

@@ -516,12 +516,9 @@ fn record(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     if !plan.was_discarded {
         return Ok(());
     }
-    let agent = &plan.agent;
-    let actor = ctx.actor()?;
-    ctx.ledger().append_if(agent.spawn_commit, &actor, ctx.now(), |row| {
-        row.unwrap_or(agent).may(Move::BringBack)?;
-        Ok(What::Rescued { to: WORKTREE.to_owned() })
-    })?;
+    // Its state was asked before: where its places are, a discard by another clone is not believed any more.
+    let back = What::Rescued { to: WORKTREE.to_owned() };
+    ctx.ledger().append(plan.agent.spawn_commit, &ctx.actor()?, back, ctx.now())?;
     Ok(())
 }
 
