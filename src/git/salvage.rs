@@ -47,7 +47,8 @@ pub const AS_THEY_ARE: &str = "Salvage-Content: as-it-is";
 /// The line of a salvage of work that was all staged.
 const ALL_STAGED: &str = "Salvage-Index: as-the-files";
 
-/// The tree that the index had, given a salvage of work.
+/// The tree that the index had, given a salvage of work. A submodule has the commit that was checked out in it: it is not filled where the
+/// files come back, and could not show that.
 ///
 /// # Errors
 /// `repo-corrupt`.
@@ -56,8 +57,14 @@ pub fn staged_in(repo: &Repo, salvage: &Commit) -> Result<Oid> {
         return Ok(salvage.tree);
     }
     // The tip is the first parent, and where nothing was staged the only one.
-    let index = salvage.parents.get(1).or(salvage.parents.first());
-    index.map_or(Ok(salvage.tree), |commit| Ok(repo.read_commit(*commit)?.tree))
+    let Some(index) = salvage.parents.get(1).or(salvage.parents.first()) else {
+        return Ok(salvage.tree);
+    };
+    let staged = repo.read_commit(*index)?.tree;
+    let mut moved = repo.differences(staged, salvage.tree)?;
+    let is_link = |side: &Option<(u32, Oid)>| side.is_some_and(|(mode, _)| mode == GITLINK);
+    moved.retain(|one| is_link(&one.old) && is_link(&one.new));
+    Ok(repo.tree_after(staged, &moved)?.unwrap_or(staged))
 }
 
 /// Whether a salvage stores its files byte for byte, so that no filter and no line-end conversion has a part in giving them back.

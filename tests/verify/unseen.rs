@@ -184,6 +184,13 @@ fn files_in_a_submodule_are_not_left_behind_unseen() {
     let answer = agent.verify(&[]);
     assert_eq!(answer["verdict"], "accept", "{answer}");
     assert_eq!(answer["uncommitted"], 2);
+    // It is one still where the worktree is made again, in which the submodule is not filled.
+    for words in [&["undo"][..], &["rescue", &agent.id, "--reopen"]] {
+        agent.repo.agent_json(&["discard", &agent.id]);
+        agent.repo.agent_json(words);
+        let status = agent.git(&["status", "--porcelain"]);
+        assert_eq!(status, "M  src/sub\n?? src/two.rs", "{words:?}");
+    }
 }
 
 #[test]
