@@ -238,7 +238,7 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     }
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
     let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
-    if agent.landed.is_some() || on_another {
+    if agent.landed.is_some() || agent.reverted.is_some() || on_another {
         // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch.
         let replay = Replay::of(repo, agent, target, work)?;
         if replay.is_begun(repo) {

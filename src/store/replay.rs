@@ -264,11 +264,12 @@ pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<
         return Ok(None);
     };
     // What another clone did is taken back there, and here as git takes any commit back.
-    let by_undo = agent.reverted.as_ref().filter(|reverted| reverted.commit == back.commit);
     let own = load_clone_id(repo.common_dir())?;
-    let by_own = by_undo.filter(|reverted| reverted.clone.is_some() && reverted.clone == own);
+    let by_own = agent.reverted.clone().filter(|reverted| {
+        reverted.commit == back.commit && own.is_some() && reverted.clone == own
+    });
     let by_hand = Reverted { commit: back.commit, operation: None, clone: None };
-    Ok(Some(by_own.cloned().unwrap_or(by_hand)))
+    Ok(Some(by_own.unwrap_or(by_hand)))
 }
 
 /// Whether the history of `target` has commits of the branch, or what stands for them.
@@ -313,14 +314,13 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
         return Ok(None);
     };
     let line = repo.commits_between(&[base.oid], target)?;
-    let reverts = RevertMessages::read(repo, &line, &repo.commits_between(&[target], tip)?)?;
-    let is_back = |by: Oid| -> Result<bool> {
-        Ok(is_brought_back(repo, by, target)? || is_brought_back(repo, by, tip)?)
-    };
+    let newest = repo.commits_between(&[target], tip)?;
+    let reverts = RevertMessages::read(repo, &line, &newest)?;
+    let all = [line.as_slice(), &newest].concat();
     if let Some(Reverted { commit, .. }) = &agent.reverted
         && line.contains(commit)
         && reverts.of(*commit).is_none()
-        && !is_back(*commit)?
+        && !is_brought_back(repo, *commit, None, &all)?
     {
         return Ok(Some(TakenBack { commit: *commit, is_squash: false }));
     }
@@ -357,7 +357,7 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
             _ if agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid) => true,
             _ => continue,
         };
-        if !is_back(by)? {
+        if !is_brought_back(repo, by, Some(&commit), &all)? {
             last = Some(TakenBack { commit: by, is_squash });
         }
     }
@@ -414,29 +414,49 @@ fn is_work_in(repo: &Repo, merge: &Commit, first: Oid, (start, tip): (Oid, Oid))
         || work.intersection(&brought).any(|path| !differing.contains(path)))
 }
 
-/// Whether a commit since `by`, along the first parents of `tip`, has all that it took back as it was before.
-fn is_brought_back(repo: &Repo, by: Oid, tip: Oid) -> Result<bool> {
-    let commit = repo.read_commit(by)?;
-    let Some(before) = commit.parents.first() else {
+/// Whether `by` left what the landing changed as it was, or all of it if none is given, or one of these commits that stands on it has that as
+/// it was before. The commits are in order, parents first.
+fn is_brought_back(
+    repo: &Repo,
+    by: Oid,
+    landing: Option<&Commit>,
+    commits: &[Oid],
+) -> Result<bool> {
+    let below = |commit: &Commit| -> Result<Option<Oid>> {
+        let parent = commit.parents.first();
+        parent.map(|parent| repo.read_commit(*parent).map(|commit| commit.tree)).transpose()
+    };
+    let back = repo.read_commit(by)?;
+    let Some(before) = below(&back)? else {
         return Ok(false);
     };
-    let before = repo.read_commit(*before)?.tree;
-    let paths = |tree: Oid| -> Result<HashSet<Vec<u8>>> {
-        let changes = repo.tree_changes(&[tree], before)?.into_iter();
-        Ok(changes.map(|change| change.path).collect())
+    let mut taken = repo.differences(back.tree, before)?;
+    if let Some(landing) = landing {
+        let changes = repo.tree_changes(below(landing)?.as_slice(), landing.tree)?;
+        let landed: HashSet<_> = changes.iter().map(|change| &change.path).collect();
+        taken.retain(|one| landed.contains(&one.path));
+    }
+    let is_there = |tree: Oid| -> Result<bool> {
+        for one in &taken {
+            let entry = repo.entry_at(tree, &String::from_utf8_lossy(&one.path))?;
+            if entry.map(|entry| entry.oid) != one.new.map(|(_, oid)| oid) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     };
-    let taken = paths(commit.tree)?;
-    let mut next = tip;
-    for _ in 0..SEARCHED {
-        if next == by || !repo.is_ancestor(by, next)? {
-            break;
+    if taken.is_empty() {
+        return Ok(true);
+    }
+    let mut since = HashSet::from([by]);
+    for oid in commits.iter().skip_while(|oid| **oid != by).skip(1) {
+        let commit = repo.read_commit(*oid)?;
+        if commit.parents.iter().any(|parent| since.contains(parent)) {
+            if is_there(commit.tree)? {
+                return Ok(true);
+            }
+            since.insert(*oid);
         }
-        let later = repo.read_commit(next)?;
-        if paths(later.tree)?.is_disjoint(&taken) {
-            return Ok(true);
-        }
-        let Some(parent) = later.parents.first() else { break };
-        next = *parent;
     }
     Ok(false)
 }

@@ -449,7 +449,14 @@ fn a_file_that_goes_on_after_it_came_back_is_no_revert() {
     let team = team(1);
     let (id, worktree) = &team.agents[0];
     team.json(&["merge", id]);
-    team.repo.git(["revert", "--no-edit", "-m1", "HEAD"]);
+    // A forge's squash of a revert and what took that back.
+    let landing = team.main();
+    team.repo.write("README.md", "later work\n");
+    team.repo
+        .commit_all(&format!("more (#3)\n\nThis reverts commit {landing}.\n\nAnd reapplies it."));
+    assert_eq!(team.json(&["gc"])["agents"][0]["action"], "remove");
+    team.repo.git(["revert", "--no-edit", "-m1", &landing]);
+    assert_eq!(team.json(&["gc"])["agents"][0]["action"], "keep");
     team.repo.git(["revert", "--no-commit", "HEAD"]);
     team.repo.commit_all("bring it back");
     team.repo.write("src/file-0.rs", "pub fn other() {}\n");
