@@ -169,7 +169,10 @@ fn require_not_elsewhere(agent: &Agent, branch: &str, around: &WorktreeSnapshot)
             let word = shell::path(path);
             let path = path.display();
             Err(refused(format!("{branch} is checked out at {path}"))
-                .hint(format!("to leave it, run git -C {word} switch --detach")))
+                .hint(format!("to leave it, run git -C {word} switch --detach"))
+                .hint(format!(
+                    "to see how to end a rebase or a bisection there, run git -C {word} status"
+                )))
         }
     }
 }

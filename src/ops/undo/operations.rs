@@ -11,6 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::agent_report::{AgentRef, rfc3339};
 use crate::ops::undo::{BranchMoveReport, ListedOperation, OperationsReport};
+use crate::store::place::is_of_this_clone;
 use chrono::{DateTime, Utc};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -214,7 +215,7 @@ fn parts(
         }
         of_it.push(event);
     }
-    let row = RowEffects { ctx, spawn_commit, members: &members, branch: OnceCell::new() };
+    let row = RowEffects { ctx, spawn_commit, members: &members, agent: OnceCell::new() };
     let mut parts = Vec::new();
     let mut later: Option<&OperationId> = None;
     let (mut is_gone, mut is_back) = (false, false);
@@ -283,8 +284,8 @@ struct RowEffects<'r> {
     ctx: &'r Ctx,
     spawn_commit: Oid,
     members: &'r HashMap<&'r OperationId, Vec<&'r Event>>,
-    /// The agent's own branch, once it was asked for.
-    branch: OnceCell<Option<String>>,
+    /// The agent, once it was asked for.
+    agent: OnceCell<Option<Agent>>,
 }
 
 impl RowEffects<'_> {
@@ -309,10 +310,8 @@ impl RowEffects<'_> {
                 What::Committed { commit, .. } if !is_landing => {
                     effects.extend(self.update(*commit).map(Effect::Moved));
                 }
-                // Of an agent of another clone nothing was here, and only the row says so. A shared agent has no branch.
-                What::Discarded { tip: None }
-                    if !events.iter().any(keeps) && self.own_branch().is_some() =>
-                {
+                // Of an agent of another clone nothing was here, and only the row says so.
+                What::Discarded { tip: None } if !events.iter().any(keeps) && !self.is_here() => {
                     effects.push(Effect::Decided);
                 }
                 What::Discarded { .. } => effects.push(Effect::Removed),
@@ -347,15 +346,22 @@ impl RowEffects<'_> {
         let [from, _] = parents[..] else {
             return None;
         };
-        Some(BranchMove { refname: self.own_branch()?.to_owned(), from, to: commit })
+        Some(BranchMove { refname: self.agent()?.branch.clone()?, from, to: commit })
     }
 
-    fn own_branch(&self) -> Option<&str> {
-        let branch = self.branch.get_or_init(|| {
+    fn agent(&self) -> Option<&Agent> {
+        let agent = self.agent.get_or_init(|| {
             let agent = self.ctx.ledger().agent(self.spawn_commit);
-            agent.ok().flatten()?.branch
+            agent.ok().flatten()
         });
-        branch.as_deref()
+        agent.as_ref()
+    }
+
+    /// Whether the agent was spawned in this clone.
+    fn is_here(&self) -> bool {
+        let clone = self.ctx.ledger().clone_number().ok().flatten();
+        let common = self.ctx.repo.common_dir();
+        self.agent().is_some_and(|agent| is_of_this_clone(common, clone, agent))
     }
 
     fn revert(&self, operation: &OperationId, commit: Oid) -> Option<Effect> {
