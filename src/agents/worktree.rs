@@ -170,6 +170,8 @@ pub(crate) fn is_ours(path: &Path, admin: &Path) -> bool {
 /// The worktree of an agent that git does not find where it says, because the repository was moved: it is where the row says, and goes on
 /// naming its admin directory.
 fn left_behind(repo: &Repo, agent: &Agent) -> Option<AgentWorktree> {
+    // Where git has no record that can be read, another finding says so.
+    repo.worktree(&layout::worktree_name(agent.id))?;
     let admin = admin_dir(repo, agent.id);
     let place = RecordedPlaces::new(repo).ok()?.of(agent).filter(|place| is_ours(place, &admin))?;
     Some(AgentWorktree::new(place, admin))
