@@ -99,7 +99,7 @@ impl<'b> Row<'b> {
 
     /// The row without the events that say one of these states, which are not believed.
     pub(super) fn without(&self, denied: &[State]) -> Row<'b> {
-        self.filtered(|event| match event.what {
+        self.filtered(|_, event| match event.what {
             What::Merged { .. } => denied.contains(&State::Merged),
             What::Discarded { .. } => denied.contains(&State::Discarded),
             _ => false,
@@ -108,17 +108,12 @@ impl<'b> Row<'b> {
 
     /// The row without what ends its agent by the word of another clone. That a stamp has the number of this one proves nothing.
     pub(super) fn ended_by(&self, own: &OwnLines) -> Row<'b> {
-        let others: HashSet<Stamp> = self
-            .pairs()
-            .filter(|(line, event)| event.what.ends() && !own.has(line))
-            .map(|(_, event)| event.at)
-            .collect();
-        self.filtered(|event| event.what.ends() && others.contains(&event.at))
+        self.filtered(|line, event| event.what.ends() && !own.has(line))
     }
 
     /// The row without the amendments of its policy that are not believed.
     pub(super) fn amended_by(&self, is_believed: impl Fn(Oid) -> bool) -> Row<'b> {
-        self.filtered(|event| match event.what {
+        self.filtered(|_, event| match event.what {
             What::Amended { policy, .. } => !is_believed(policy),
             _ => false,
         })
@@ -126,14 +121,14 @@ impl<'b> Row<'b> {
 
     /// The row without what takes back operations that only this clone could take back, and did not.
     pub(super) fn undone_by(&self, is_believed: impl Fn(&OperationId) -> bool) -> Row<'b> {
-        self.filtered(|event| match &event.what {
+        self.filtered(|_, event| match &event.what {
             What::Undone { operation, .. } => !is_believed(operation),
             _ => false,
         })
     }
 
-    fn filtered(&self, is_denied: impl Fn(&Event) -> bool) -> Row<'b> {
-        let pairs = self.pairs().filter(|(_, event)| !is_denied(event));
+    fn filtered(&self, is_denied: impl Fn(&[u8], &Event) -> bool) -> Row<'b> {
+        let pairs = self.pairs().filter(|(line, event)| !is_denied(line, event));
         let (lines, events) = pairs.map(|(line, event)| (line, event.clone())).unzip();
         Row { lines, events }
     }
