@@ -65,10 +65,7 @@ pub(crate) fn is_apart(
     checked: Oid,
     now: Oid,
 ) -> Result<bool> {
-    let paths = |before, after| -> Result<Vec<Vec<u8>>> {
-        let changes = repo.tree_changes(&[before], after)?;
-        Ok(changes.into_iter().map(|change| change.path).collect())
-    };
+    let paths = |before, after| -> Result<Vec<Vec<u8>>> { repo.changed_paths(before, after) };
     let (own, moved) = (paths(work, now)?, paths(checked, now)?);
     let own = projects.touched(own.iter().map(Vec::as_slice));
     let needed = projects.needed(&own);

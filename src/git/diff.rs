@@ -88,8 +88,7 @@ impl Repo {
     /// # Errors
     /// `repo-corrupt` when a tree is missing.
     pub fn differences(&self, old: Oid, new: Oid) -> Result<Vec<Difference>> {
-        let changes = self.tree_changes(&[old], new)?;
-        let paths: Vec<_> = changes.into_iter().map(|change| change.path).collect();
+        let paths: Vec<_> = self.changed_paths(old, new)?;
         let old = commit::restaged_contents(self, old, &paths)?;
         let new = commit::restaged_contents(self, new, &paths)?;
         let canonical =

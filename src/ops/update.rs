@@ -290,12 +290,9 @@ impl UpdatePlan {
         if changes.is_empty() {
             let tree;
             (changes, tree) = uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)?;
-            let paths = |from: Oid, to: Oid| -> Result<HashSet<Vec<u8>>> {
-                let changes = ctx.repo.tree_changes(&[from], to)?.into_iter();
-                Ok(changes.map(|change| change.path).collect())
-            };
-            let is_other = paths(merged, tree)?;
-            let is_brought = paths(ctx.repo.read_commit(self.tip)?.tree, merged)?;
+            let is_other: HashSet<Vec<u8>> = ctx.repo.changed_paths(merged, tree)?;
+            let before = ctx.repo.read_commit(self.tip)?.tree;
+            let is_brought: HashSet<Vec<u8>> = ctx.repo.changed_paths(before, merged)?;
             changes.retain(|Change { path, kind, .. }| {
                 // What the merge brings and is missing on the disk was about to be written when an
                 // earlier call was killed.

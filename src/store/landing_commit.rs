@@ -145,10 +145,8 @@ impl CommitStep {
             return Ok(false);
         }
         if self.paths.get().is_none() {
-            let changes = repo.tree_changes(&[self.before.tree], self.commit.tree)?;
-            let paths = changes.into_iter().map(|change| change.path).collect();
             // Nothing else fills it.
-            let _ = self.paths.set(paths);
+            let _ = self.paths.set(repo.changed_paths(self.before.tree, self.commit.tree)?);
         }
         Ok(self.paths.get().is_some_and(|own| own.is_subset(touched)))
     }
@@ -176,8 +174,7 @@ fn is_in(repo: &Repo, tip: Oid, step: &CommitStep) -> bool {
 
 fn paths(repo: &Repo, start: Oid, tip: Oid) -> Result<Paths> {
     let (old, new) = (repo.read_commit(start)?.tree, repo.read_commit(tip)?.tree);
-    let changes = repo.tree_changes(&[old], new)?;
-    Ok(changes.into_iter().map(|change| change.path).collect())
+    repo.changed_paths(old, new)
 }
 
 /// The agents that a message names.

@@ -73,6 +73,14 @@ impl Repo {
         self.compare(old, Some(new), Directory::Tree(new), None)
     }
 
+    /// The paths at which two trees differ, ordered.
+    ///
+    /// # Errors
+    /// As [`Repo::tree_changes`].
+    pub fn changed_paths<C: FromIterator<Vec<u8>>>(&self, old: Oid, new: Oid) -> Result<C> {
+        Ok(self.tree_changes(&[old], new)?.into_iter().map(|change| change.path).collect())
+    }
+
     /// As [`Repo::tree_changes`] for any new side; `index` is what [`Directory::Index`] refers to.
     pub(super) fn compare(
         &self,

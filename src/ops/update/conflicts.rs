@@ -122,8 +122,7 @@ fn unresolved(ctx: &Ctx, unfinished: &UnfinishedMerge, tree: Oid) -> Result<Vec<
     // A file of the target may hold such lines by right, for example one about git.
     let marked = repo.added_conflict_markers(theirs, tree, unfinished.theirs)?;
     let marked: HashSet<Vec<u8>> = marked.into_iter().map(|(path, _)| path).collect();
-    let changed = repo.tree_changes(&[merge.tree], tree)?;
-    let changed: HashSet<Vec<u8>> = changed.into_iter().map(|change| change.path).collect();
+    let changed: HashSet<Vec<u8>> = repo.changed_paths(merge.tree, tree)?;
     let is_whole = unfinished.place.git_dir.join("AUTO_MERGE").exists();
     let unmerged: HashSet<Vec<u8>> = unfinished.place.unmerged_paths()?.into_iter().collect();
     let mut paths = unfinished.paths();

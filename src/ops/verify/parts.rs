@@ -431,8 +431,7 @@ impl<'c> CommitLine<'c> {
     }
 
     fn paths(&self, (old, new): (Oid, Oid)) -> Result<Vec<Vec<u8>>> {
-        let changes = self.ctx.repo.tree_changes(&[old], new)?;
-        Ok(changes.into_iter().map(|change| change.path).collect())
+        self.ctx.repo.changed_paths(old, new)
     }
 
     /// The trees before and after a commit; `None` for one without a parent.
