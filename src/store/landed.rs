@@ -43,7 +43,7 @@ impl Line {
     /// `repo-corrupt`.
     pub fn of(repo: &Repo, parent: Oid, commit: Oid) -> Result<Line> {
         let trees = (repo.read_commit(parent)?.tree, repo.read_commit(commit)?.tree);
-        Ok(Line { parent, trees, paths: paths(repo.tree_changes(&[trees.0], trees.1)?) })
+        Ok(Line { parent, trees, paths: repo.changed_paths(trees.0, trees.1)? })
     }
 }
 
@@ -213,17 +213,20 @@ fn first_look(
     if changes.is_empty() {
         return not;
     }
-    let differing = paths(repo.tree_changes(&[now], tree)?);
+    let differing: BTreeSet<_> = repo.changed_paths(now, tree)?;
     let is_there = changes.iter().all(|one| !differing.contains(&one.path));
     let is_brought = || -> Result<bool> {
         Ok(is_brought(repo, agent, tip, base)? || replay::is_held(repo, agent, base, tip)?)
     };
     if is_there || is_held || is_brought()? {
-        let is_gone = !is_there && replay::taken_back(repo, agent, base, tip)?.is_some();
+        // Of one with an undo it was asked above.
+        let is_gone = !is_there
+            && agent.reverted.is_none()
+            && replay::taken_back(repo, agent, base, tip)?.is_some();
         return Ok(LandedLook::Answer(!is_gone));
     }
     // What was there and is as it was: merging would change it.
-    let moved = paths(repo.tree_changes(&[then], now)?);
+    let moved: BTreeSet<_> = repo.changed_paths(then, now)?;
     let is_untouched = |one: &Change| one.kind != ChangeKind::Added && !moved.contains(&one.path);
     // Nor was it where all that the work adds is in no change of the branch's: merging adds it.
     let is_apart = changes.iter().all(|one| !moved.contains(&one.path));
@@ -391,8 +394,4 @@ fn is_among(repo: &Repo, line: &[Line], change: &Line) -> Result<bool> {
         }
     }
     Ok(false)
-}
-
-fn paths(changes: Vec<Change>) -> BTreeSet<Vec<u8>> {
-    changes.into_iter().map(|change| change.path).collect()
 }

@@ -265,9 +265,8 @@ pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<
     };
     // What another clone did is taken back there, and here as git takes any commit back.
     let own = load_clone_id(repo.common_dir())?;
-    let by_own = agent.reverted.clone().filter(|reverted| {
-        reverted.commit == back.commit && own.is_some() && reverted.clone == own
-    });
+    let is_by_own = |it: &Reverted| it.commit == back.commit && it.clone == own;
+    let by_own = agent.reverted.clone().filter(is_by_own);
     let by_hand = Reverted { commit: back.commit, operation: None, clone: None };
     Ok(Some(by_own.unwrap_or(by_hand)))
 }
@@ -319,7 +318,7 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
     let all = [line.as_slice(), &newest].concat();
     if let Some(Reverted { commit, .. }) = &agent.reverted
         && line.contains(commit)
-        && reverts.of(*commit).is_none()
+        && !reverts.name(*commit)
         && !is_brought_back(repo, *commit, None, &all)?
     {
         return Ok(Some(TakenBack { commit: *commit, is_squash: false }));
@@ -334,31 +333,23 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
     let names: HashSet<Oid> = names.chain([agent.spawn_commit]).chain(agent.landed_tip).collect();
     let mut last = None;
     for oid in &line {
-        let Some(Some(by)) = reverts.of(*oid) else { continue };
+        let Some(by) = reverts.by(*oid) else { continue };
         let commit = repo.read_commit(*oid)?;
-        let is_gone = |own: &Vec<Oid>| own.iter().any(|oid| reverts.of(*oid).is_some());
-        let is_squash = match commit.parents[..] {
-            _ if own.iter().any(|own| own.contains(oid)) => {
-                if !own.iter().all(is_gone) {
-                    continue;
-                }
-                false
-            }
+        let is_own = own.iter().any(|own| own.contains(oid));
+        let is_gone = |own: &Vec<Oid>| own.iter().any(|oid| reverts.name(*oid));
+        let is_merge = commit.parents.len() == 2;
+        let is_landing = match commit.parents[..] {
+            _ if is_own => own.iter().all(is_gone),
             // What was there before it, such as what another branch was begun upon, a merge does not bring.
             [first, second] => {
                 let brought = repo.commits_between(&[first], second)?;
-                if !brought.iter().any(|oid| names.contains(oid))
-                    || !is_work_in(repo, &commit, first, (base.oid, tip))?
-                {
-                    continue;
-                }
-                false
+                brought.iter().any(|oid| names.contains(oid))
+                    && is_work_in(repo, &commit, first, (base.oid, tip))?
             }
-            _ if agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid) => true,
-            _ => continue,
+            _ => agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid),
         };
-        if !is_brought_back(repo, by, Some(&commit), &all)? {
-            last = Some(TakenBack { commit: by, is_squash });
+        if is_landing && !is_brought_back(repo, by, Some(&commit), &all)? {
+            last = Some(TakenBack { commit: by, is_squash: !is_own && !is_merge });
         }
     }
     Ok(last)
@@ -376,7 +367,7 @@ impl RevertMessages {
         let older = on_target.iter().rev().map(|oid| (*oid, Some(*oid)));
         for (oid, by) in newest.chain(older).take(SEARCHED) {
             // One that was taken back itself takes nothing back.
-            if reverts.of(oid).is_some() {
+            if reverts.name(oid) {
                 continue;
             }
             let message = repo.read_commit(oid)?.message;
@@ -390,9 +381,19 @@ impl RevertMessages {
         Ok(reverts)
     }
 
-    fn of(&self, oid: Oid) -> Option<Option<Oid>> {
+    /// Whether one of them names a commit.
+    fn name(&self, oid: Oid) -> bool {
+        self.newest(oid).is_some()
+    }
+
+    /// The commit on `target` that is the newest to name it.
+    fn by(&self, oid: Oid) -> Option<Oid> {
+        self.newest(oid)?.1
+    }
+
+    fn newest(&self, oid: Oid) -> Option<&(String, Option<Oid>)> {
         let digits = oid.to_string();
-        self.0.iter().find(|(name, _)| digits.starts_with(name)).map(|(_, by)| *by)
+        self.0.iter().find(|(name, _)| digits.starts_with(name))
     }
 }
 
@@ -403,13 +404,9 @@ const ABBREVIATED: usize = 7;
 /// work has landed without its spawn commit, a merge of what was built upon it brings its commits, and none of its changes.
 fn is_work_in(repo: &Repo, merge: &Commit, first: Oid, (start, tip): (Oid, Oid)) -> Result<bool> {
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    let paths = |from: Oid, to: Oid| -> Result<HashSet<Vec<u8>>> {
-        let changes = repo.tree_changes(&[from], to)?.into_iter();
-        Ok(changes.map(|change| change.path).collect())
-    };
-    let work = paths(tree(start)?, tree(tip)?)?;
-    let differing = paths(tree(tip)?, merge.tree)?;
-    let brought = paths(tree(first)?, merge.tree)?;
+    let work: HashSet<_> = repo.changed_paths(tree(start)?, tree(tip)?)?;
+    let differing: HashSet<Vec<u8>> = repo.changed_paths(tree(tip)?, merge.tree)?;
+    let brought: HashSet<_> = repo.changed_paths(tree(first)?, merge.tree)?;
     Ok(brought.is_subset(&work)
         || work.intersection(&brought).any(|path| !differing.contains(path)))
 }
