@@ -188,7 +188,10 @@ fn no_git_clean_of_the_main_worktree_reaches_a_base() {
         run(&repo, &spawned, WORK);
         let base = base(&repo);
         let before = crate::support::snapshot(&base);
-        repo.git(["clean", force]);
+        // To all but root the place of the worktree is closed, and git says so.
+        let cleaned = crate::support::git_output(&repo.path(), ["clean", force]);
+        let is_root = rustix::process::geteuid().is_root();
+        assert!(cleaned.status.success() || !is_root, "{force}: {}", describe(&cleaned));
         assert_eq!(crate::support::snapshot(&base), before, "{force}");
         // The second force takes all worktrees away.
         repo.agent(&["doctor", "--fix"]);
