@@ -161,7 +161,13 @@ fn lock_files_that_no_process_has_open_are_named_and_cleared_once_they_are_old()
     assert_eq!((status, problems(&report)), (1, expected), "{report:#}");
     let said = report.to_string();
     assert!(said.contains("no process has it open") && said.contains(" s old"), "{said}");
-    let (status, report) = patient.doctor(&["--fix"]);
+    // An ordinary user cannot see where a git of their own behind a fence is at work, as another test may have one at this moment:
+    // that one may hold a lock, and it ends soon.
+    let fix = || patient.doctor(&["--fix"]);
+    let may_be_held =
+        |(_, report): &(i32, serde_json::Value)| report.to_string().contains(" may hold it");
+    let (status, report) =
+        std::iter::repeat_with(fix).take(50).find(|it| !may_be_held(it)).expect("the others end");
     assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
     assert!(!locks.iter().any(|lock| lock.exists()));
 }
