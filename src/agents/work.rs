@@ -13,7 +13,7 @@ use crate::domain::{Agent, Change, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::git::{Identity, MergeResult, NewCommit, Repo, Tip};
-use crate::store::replay::{self, Replay};
+use crate::store::replay::{Replay, RevertSearch};
 use crate::store::{agent_branch, facts, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::HashSet;
@@ -262,7 +262,8 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     let is_proved =
         repo.is_ancestor(landed, target)? && repo.is_ancestor(agent.spawn_commit, tip)?;
     // What came since a landing that was taken back would be brought alone.
-    if is_found || !is_proved || replay::taken_back(repo, agent, target, work)?.is_some() {
+    let back = || RevertSearch::default().taken_back(repo, agent, target, work);
+    if is_found || !is_proved || back()?.is_some() {
         return Ok(work);
     }
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);

@@ -7,6 +7,7 @@
 //! then built upon. The last is looked for among the newest commits only, and white space counts. What is not known counts as
 //! not landed, and so does an agent that has committed nothing, and work that a commit on top took back.
 
+use super::replay::RevertSearch;
 use super::{replay, spawn_commit};
 use crate::domain::{Agent, AgentId, Change, ChangeKind, Oid};
 use crate::error::{Error, Result};
@@ -139,9 +140,10 @@ pub fn landed_at(repo: &Repo, questions: Vec<(&Agent, Oid, Oid)>) -> Answers {
     let mut answers = Answers::new();
     let mut open: HashMap<Oid, Vec<UnlandedWork>> = HashMap::new();
     let targets = targets(repo, &questions);
+    let reverts = RevertSearch::default();
     for (agent, tip, base) in questions {
         let gained = targets.get(&base).and_then(Option::as_ref);
-        match first_look(repo, agent, tip, base, gained) {
+        match first_look(repo, agent, tip, (base, gained), &reverts) {
             Ok(LandedLook::Answer(landed)) => drop(answers.insert(agent.id, Ok(landed))),
             Ok(LandedLook::Open(work)) => open.entry(base).or_default().push(work),
             Err(error) => drop(answers.insert(agent.id, Err(error))),
@@ -181,8 +183,8 @@ fn first_look(
     repo: &Repo,
     agent: &Agent,
     tip: Oid,
-    base: Oid,
-    gained: Option<&Gained>,
+    (base, gained): (Oid, Option<&Gained>),
+    reverts: &RevertSearch,
 ) -> Result<LandedLook> {
     let not = Ok(LandedLook::Answer(false));
     let Some(began) = &agent.base else {
@@ -199,7 +201,7 @@ fn first_look(
     // Its commits are in the history still, and a commit on top took back what they changed.
     if let Some(reverted) = &agent.reverted
         && (!repo.has_object(reverted.commit)
-            || replay::taken_back(repo, agent, base, tip)?.is_some())
+            || reverts.taken_back(repo, agent, base, tip)?.is_some())
     {
         return not;
     }
@@ -222,7 +224,7 @@ fn first_look(
         // Of one with an undo it was asked above.
         let is_gone = !is_there
             && agent.reverted.is_none()
-            && replay::taken_back(repo, agent, base, tip)?.is_some();
+            && reverts.taken_back(repo, agent, base, tip)?.is_some();
         return Ok(LandedLook::Answer(!is_gone));
     }
     // What was there and is as it was: merging would change it.

@@ -18,7 +18,9 @@ use crate::domain::{Agent, Oid};
 use crate::error::Result;
 use crate::git::objects::RawCommit;
 use crate::git::{Commit, Repo};
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// What history is given of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -260,7 +262,8 @@ pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<
     if !is_in_history(repo, agent, target, tip)? {
         return Ok(None);
     }
-    let Some(back) = taken_back(repo, agent, target, tip)?.filter(|back| !back.is_squash) else {
+    let back = RevertSearch::default().taken_back(repo, agent, target, tip)?;
+    let Some(back) = back.filter(|back| !back.is_squash) else {
         return Ok(None);
     };
     // What another clone did is taken back there, and here as git takes any commit back.
@@ -302,19 +305,71 @@ const SEARCHED: usize = 1000;
 /// How the message that `git revert` writes names the commit that it takes back.
 const REVERTS: &str = "This reverts commit ";
 
-/// The commit on `target` that took back what a landing of the branch brought: by an undo, or as `git revert` does, where it names the merge that
-/// brought it, the commit that the row names, or each of its commits. What was there again since is not taken back, by whichever commit it came, and
-/// nor is what the branch itself brings back. Of a commit by hand only the message tells, and only the newest are read.
-///
-/// # Errors
-/// As [`Replay::of`].
-pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Option<TakenBack>> {
-    let Some(base) = &agent.base else {
-        return Ok(None);
-    };
-    let line = repo.commits_between(&[base.oid], target)?;
+/// What the messages of commits say that they take back: names of commits, shortened or not.
+type NamedIn = HashMap<Oid, Vec<String>>;
+
+/// A search for what took landings back, on any number of targets; the messages of each target are read once.
+#[derive(Default)]
+pub struct RevertSearch(RefCell<HashMap<Oid, Rc<NamedIn>>>);
+
+impl RevertSearch {
+    /// The commit on `target` that took back what a landing of the branch brought: by an undo, or as `git revert` does, where it names the merge
+    /// that brought it, the commit that the row names, or each of its commits. What was there again since is not taken back, by whichever commit it
+    /// came, and nor is what the branch itself brings back. Of a commit by hand only the message tells, and only the newest are read.
+    ///
+    /// # Errors
+    /// As [`Replay::of`].
+    pub fn taken_back(
+        &self,
+        repo: &Repo,
+        agent: &Agent,
+        target: Oid,
+        tip: Oid,
+    ) -> Result<Option<TakenBack>> {
+        let named = self.named_on(repo, target)?;
+        // Mostly nothing took anything back, and then no history is walked.
+        match &agent.base {
+            Some(base) if agent.reverted.is_some() || !named.is_empty() => {
+                taken_back(repo, agent, (base.oid, target), tip, &named)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn named_on(&self, repo: &Repo, target: Oid) -> Result<Rc<NamedIn>> {
+        if let Some(known) = self.0.borrow().get(&target) {
+            return Ok(Rc::clone(known));
+        }
+        let mut named = NamedIn::new();
+        for oid in repo.newest_commits(target, SEARCHED)? {
+            let names = named_in(repo, oid)?;
+            if !names.is_empty() {
+                named.insert(oid, names);
+            }
+        }
+        let named = Rc::new(named);
+        self.0.borrow_mut().insert(target, Rc::clone(&named));
+        Ok(named)
+    }
+}
+
+fn named_in(repo: &Repo, oid: Oid) -> Result<Vec<String>> {
+    let message = repo.read_commit(oid)?.message;
+    let reverts = message.lines().filter_map(|line| line.strip_prefix(REVERTS));
+    let names = reverts.map(|rest| rest.chars().take_while(char::is_ascii_hexdigit).collect());
+    Ok(names.filter(|name: &String| name.len() >= ABBREVIATED).collect())
+}
+
+fn taken_back(
+    repo: &Repo,
+    agent: &Agent,
+    (base, target): (Oid, Oid),
+    tip: Oid,
+    named: &NamedIn,
+) -> Result<Option<TakenBack>> {
+    let line = repo.commits_between(&[base], target)?;
     let newest = repo.commits_between(&[target], tip)?;
-    let reverts = RevertMessages::read(repo, &line, &newest)?;
+    let reverts = RevertMessages::of(repo, named, &line, &newest)?;
     let all = [line.as_slice(), &newest].concat();
     if let Some(Reverted { commit, .. }) = &agent.reverted
         && line.contains(commit)
@@ -323,12 +378,11 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
     {
         return Ok(Some(TakenBack { commit: *commit, is_squash: false }));
     }
-    // Mostly nothing took anything back.
     if reverts.0.iter().all(|(_, by)| by.is_none()) {
         return Ok(None);
     }
     let replay = Replay::of(repo, agent, target, tip)?;
-    let own = replay.own_changes(repo, base.oid, tip)?;
+    let own = replay.own_changes(repo, base, tip)?;
     let names = replay.commits.iter().flat_map(|(old, new, _)| [*old, *new]);
     let names: HashSet<Oid> = names.chain([agent.spawn_commit]).chain(agent.landed_tip).collect();
     let mut last = None;
@@ -344,7 +398,7 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
             [first, second] => {
                 let brought = repo.commits_between(&[first], second)?;
                 brought.iter().any(|oid| names.contains(oid))
-                    && is_work_in(repo, &commit, first, (base.oid, tip))?
+                    && is_work_in(repo, &commit, first, (base, tip))?
             }
             _ => agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid),
         };
@@ -355,27 +409,30 @@ pub fn taken_back(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<O
     Ok(last)
 }
 
-/// What the messages of commits say that they take back, shortened or not, each with the commit that does it; that is `None` for one of
-/// the branch, which `target` lacks.
+/// The names of commits that are taken back, each with the commit that does it; that is `None` for one of the branch, which `target` lacks.
 struct RevertMessages(Vec<(String, Option<Oid>)>);
 
 impl RevertMessages {
-    /// Reads the newest of these, each list parents first.
-    fn read(repo: &Repo, on_target: &[Oid], on_branch: &[Oid]) -> Result<RevertMessages> {
+    /// Those of these commits, each list parents first; of `on_target` given what is named in its messages.
+    fn of(
+        repo: &Repo,
+        named: &NamedIn,
+        on_target: &[Oid],
+        on_branch: &[Oid],
+    ) -> Result<RevertMessages> {
         let mut reverts = RevertMessages(Vec::new());
-        let newest = on_branch.iter().rev().map(|oid| (*oid, None));
-        let older = on_target.iter().rev().map(|oid| (*oid, Some(*oid)));
-        for (oid, by) in newest.chain(older).take(SEARCHED) {
-            // One that was taken back itself takes nothing back.
-            if reverts.name(oid) {
-                continue;
+        // One that was taken back itself takes nothing back.
+        for oid in on_branch.iter().rev().take(SEARCHED) {
+            if !reverts.name(*oid) {
+                let names = named_in(repo, *oid)?;
+                reverts.0.extend(names.into_iter().map(|name| (name, None)));
             }
-            let message = repo.read_commit(oid)?.message;
-            for rest in message.lines().filter_map(|line| line.strip_prefix(REVERTS)) {
-                let name: String = rest.chars().take_while(char::is_ascii_hexdigit).collect();
-                if name.len() >= ABBREVIATED {
-                    reverts.0.push((name, by));
-                }
+        }
+        for oid in on_target.iter().rev() {
+            if let Some(names) = named.get(oid)
+                && !reverts.name(*oid)
+            {
+                reverts.0.extend(names.iter().map(|name| (name.clone(), Some(*oid))));
             }
         }
         Ok(reverts)

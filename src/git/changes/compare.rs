@@ -337,6 +337,21 @@ impl Repo {
         walk.map(|oid| oid.map(from_git2).map_err(fail)).collect()
     }
 
+    /// The newest commits that can be reached from `tip`, by their dates and at most `limit`; a shallow clone has those before its end.
+    ///
+    /// # Errors
+    /// `git-failed`.
+    pub fn newest_commits(&self, tip: Oid, limit: usize) -> Result<Vec<Oid>> {
+        let fail = |error| failed(&format!("could not walk the history of {tip}"), error);
+        let mut walk = self.inner.revwalk().map_err(fail)?;
+        // In this order git walks no further than it is asked.
+        walk.set_sorting(git2::Sort::TIME).map_err(fail)?;
+        walk.push(to_git2(tip)?).map_err(fail)?;
+        let is_shallow = self.is_shallow();
+        let newest = walk.take_while(|oid| oid.is_ok() || !is_shallow).take(limit);
+        newest.map(|oid| oid.map(from_git2).map_err(fail)).collect()
+    }
+
     /// As [`Repo::commits_between`] in a shallow clone, by git, which knows where it ends.
     fn proven_between(
         &self,
