@@ -53,9 +53,10 @@ impl Replay {
     /// `history-incomplete`, `repo-corrupt`, `git-failed`.
     pub fn of(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Replay> {
         let (mut new, mut spawns) = (HashMap::new(), HashMap::new());
-        let mut commits = Vec::new();
+        let (mut commits, mut is_carried) = (Vec::new(), false);
         for oid in lacking(repo, agent, target, tip)? {
             let commit = repo.read_raw_commit(oid)?;
+            is_carried |= carried(&commit).is_some_and(|(spawn, _)| spawn == agent.spawn_commit);
             let before = commit.parents();
             let parents: Vec<Oid> =
                 before.iter().map(|parent| new.get(parent).copied().unwrap_or(*parent)).collect();
@@ -74,7 +75,8 @@ impl Replay {
             if commit.is_signed() {
                 return Ok(Replay::signed(tip));
             }
-            let spawn = before.iter().find_map(|parent| spawns.get(parent));
+            // A branch that goes on from what `pr` pushed of it begins where that does.
+            let spawn = before.iter().find_map(|parent| spawns.get(parent)).filter(|_| !is_carried);
             let header = spawn.map(|text| (CARRIED, text.as_str()));
             let replayed = commit.with_parents(&parents, header);
             let name = replayed.name()?;

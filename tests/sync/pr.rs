@@ -192,6 +192,40 @@ fn nothing_is_forced_and_nothing_rejected_is_offered() {
 }
 
 #[test]
+fn what_others_put_on_the_pushed_branch_is_taken_in_as_the_hint_says() {
+    let offer = Offer::new("https://github.com/a/b.git");
+    let (id, branch) = offer.ready(&[], "src/two.rs");
+    offer.answer(&[&id]);
+    let theirs = offer.clone.with_file_name("theirs");
+    let bare = offer.hub.bare.display().to_string();
+    git_in(&offer.clone, ["clone", "--quiet", "-b", &branch, &bare, &theirs.display().to_string()]);
+    fs::write(theirs.join("src/four.rs"), "pub fn four() {}\n").expect("written");
+    git_in(&theirs, ["add", "."]);
+    git_in(&theirs, ["commit", "--quiet", "-m", "four"]);
+    git_in(&theirs, ["push", "--quiet"]);
+    let worktree = agent_json(&offer.clone, &["path", &id])["worktree_abspath"].clone();
+    let file = Path::new(worktree.as_str().expect("a path")).join("src/three.rs");
+    fs::write(file, "pub fn three() {}\n").expect("written");
+    agent_json(&offer.clone, &["commit", &id, "-m", "three"]);
+
+    let refused = offer.pr(&[&id]);
+    refused_json(&refused, "not-fast-forward", 3);
+    let error: Value = serde_json::from_slice(&refused.stderr).expect("JSON");
+    let hint = error["error"]["hints"][0].as_str().expect("a hint");
+    let command = hint.split_once("run ").expect("a command").1;
+    let mut shell = crate::support::isolated("sh", &offer.clone);
+    let output = shell.args(["-c", command]).output().expect("sh starts");
+    assert!(output.status.success(), "{}", describe(&output));
+    let done = offer.answer(&[&id]);
+    let full = format!("refs/heads/{branch}");
+    assert_eq!(offer.hub.remote_tip(&full), done["tip"]);
+    let subjects = git_in(&offer.hub.bare, ["log", "--format=%s", &format!("main..{full}")]);
+    assert_eq!(subjects, "three\nfour\ntwo");
+    let headers = git_in(&offer.hub.bare, ["log", "--format=raw", &format!("main..{full}")]);
+    assert_eq!(headers.matches("\nagent-spawn ").count(), 1, "{headers}");
+}
+
+#[test]
 fn other_forges_get_the_page_and_a_stack_the_branch_below() {
     let offer = Offer::new("git@gitlab.com:a/b.git");
     let (below, branch) = offer.ready(&[], "src/two.rs");

@@ -19,7 +19,7 @@ use crate::agents::lookup::{self, remote_name};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::projects::owners_in;
 use crate::agents::work::{stacked, tip_of};
-use crate::agents::{at_work, crash_recovery, own_changes, task_copy};
+use crate::agents::{at_work, crash_recovery, layered, own_changes, task_copy, worktree};
 use crate::domain::Move;
 use crate::domain::agent::Agent;
 use crate::domain::finding::Verdict;
@@ -27,6 +27,7 @@ use crate::domain::forge::Forge;
 use crate::domain::oid::Oid;
 use crate::domain::quoted::{code_block, visible_line};
 use crate::domain::redaction::redact_secrets;
+use crate::domain::shell;
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::ops::agent_report::{AgentRef, TargetReport};
@@ -177,9 +178,19 @@ pub fn plan(
     {
         let id = agent.id.short();
         let what = format!("the remote `{remote}` has commits on {branch} that agent {id} lacks");
-        return Err(Error::new(Code::NotFastForward, what).hint(format!(
-            "to see them, run git fetch {remote} {branch} && git log HEAD..FETCH_HEAD"
-        )));
+        let place = worktree::find(&ctx.repo, &agent).filter(|place| place.join(".git").exists());
+        return Err(Error::new(Code::NotFastForward, what).hint(match place {
+            Some(place) if layered::of(&ctx.repo, agent.id).is_none() => {
+                let place = shell::path(&place);
+                // Fetched from the main worktree: an agent's moves no ref but its own.
+                format!(
+                    "to take them in, run git fetch {remote} {branch} && git -C {place} rebase {oid}"
+                )
+            }
+            _ => {
+                format!("to see them, run git fetch {remote} {branch} && git log HEAD..FETCH_HEAD")
+            }
+        }));
     }
     let owners = owners_of(ctx, &verdict)?;
     Ok(Ok(PrPlan {

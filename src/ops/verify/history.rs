@@ -52,9 +52,9 @@ pub(super) fn provenance(
     };
     let (has_spawn_commit, foreign) = match spawn {
         Some(spawn) => {
-            let mut foreign = ahead.foreign(subject, spawn, &HashSet::new());
+            let mut foreign = ahead.foreign(ctx, subject, spawn, &HashSet::new());
             if !foreign.is_empty() {
-                foreign = ahead.foreign(subject, spawn, &landed_on_it(ctx, subject)?);
+                foreign = ahead.foreign(ctx, subject, spawn, &landed_on_it(ctx, subject)?);
             }
             (true, foreign)
         }
@@ -91,16 +91,8 @@ impl<'a> CommitsAhead<'a> {
     fn spawn(&self, ctx: &Ctx, subject: &LandingSubject) -> Result<Option<&'a Lineage>> {
         let (repo, original) = (&ctx.repo, subject.agent.spawn_commit);
         let nonce = nonce_of(ctx, original);
-        // A rebase gives the spawn commit another name and keeps its message.
-        let has_nonce = |oid: &Oid| {
-            let own = self.commits.get(oid).and_then(|commit| commit.trailer(NONCE));
-            own.is_some() && own == nonce.as_deref()
-        };
-        let is_spawn = |lineage: &&Lineage| {
-            let oid = &lineage.oid;
-            *oid == original || self.carriers.get(oid) == Some(&original) || has_nonce(oid)
-        };
-        let spawn = self.divergence.ahead.iter().find(is_spawn);
+        let is_begin = |lineage: &&Lineage| self.begins(subject, nonce.as_deref(), &lineage.oid);
+        let spawn = self.divergence.ahead.iter().find(is_begin);
         if let (Some(found), Some(base)) = (spawn, subject.base)
             && found.oid != original
             && repo.has_object(original)
@@ -112,20 +104,35 @@ impl<'a> CommitsAhead<'a> {
         Ok(spawn)
     }
 
+    /// Whether a commit is the agent's spawn commit, whose `nonce` is given, stands for it or carries it.
+    fn begins(&self, subject: &LandingSubject, nonce: Option<&str>, oid: &Oid) -> bool {
+        let original = subject.agent.spawn_commit;
+        // A rebase gives the spawn commit another name and keeps its message.
+        let own = self.commits.get(oid).and_then(|commit| commit.trailer(NONCE));
+        *oid == original
+            || self.carriers.get(oid) == Some(&original)
+            || own.is_some() && own == nonce
+    }
+
     /// Those that are not the agent's. Commits of a side branch count as the agent's where they name it, or where they `landed` on its
     /// branch. Their paths are judged like those of all others.
     fn foreign(
         &self,
+        ctx: &Ctx,
         subject: &LandingSubject,
         spawn: &Lineage,
         landed: &HashSet<Oid>,
     ) -> Vec<Oid> {
+        let nonce = nonce_of(ctx, subject.agent.spawn_commit);
         let own = own_line(subject.tip, spawn.oid, self.divergence, |oid| {
             // Of a commit that is not known here nothing below is taken for the agent's.
             let is_spawn = self.commits.get(&oid).is_none_or(|commit| {
                 commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT)
             });
-            !landed.contains(&oid) && (is_spawn || self.carriers.contains_key(&oid))
+            // A rebase on top of the branch that `pr` pushed puts the spawn commit on top of the commit that carries it.
+            !landed.contains(&oid)
+                && (is_spawn || self.carriers.contains_key(&oid))
+                && !self.begins(subject, nonce.as_deref(), &oid)
         });
         self.all_but(|oid| own.contains(oid) || landed.contains(oid) || self.names(subject, oid))
     }
