@@ -139,6 +139,8 @@ pub struct BranchHistory {
     pub lost_base: Option<Oid>,
     /// Commits that are neither the agent's nor the base's.
     pub foreign: Vec<Oid>,
+    /// The short name of a copy of the base branch, as it was fetched from a remote, that holds all of these.
+    pub fetched: Option<String>,
 }
 
 /// One path changed in one place.

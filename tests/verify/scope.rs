@@ -224,6 +224,16 @@ fn a_rebase_is_followed_and_a_rewritten_base_is_not() {
     // What the rebase made of the spawn commit is none of the agent's commits.
     let listed = agent.repo.agent_json(&["list"]);
     assert_eq!(listed["agents"][0]["ahead"], 1, "{listed:#}");
+    // A base that is only behind what was fetched, onto which the branch was rebased, is to follow.
+    agent.repo.git(["remote", "add", "origin", "elsewhere"]);
+    agent.repo.git(["update-ref", "refs/remotes/origin/main", "main"]);
+    agent.repo.git(["reset", "--quiet", "--keep", "main~1"]);
+    let report = agent.verify(&[]);
+    let findings = report["findings"].as_array().expect("a list").iter();
+    let fixes: Vec<_> =
+        findings.filter(|one| one["code"] != OUTSIDE).map(|one| &one["fix"]).collect();
+    assert_eq!(fixes, ["bring the base branch up to date with origin/main, as git pull does"; 2]);
+    agent.repo.git(["reset", "--quiet", "--keep", "origin/main"]);
     agent.repo.git(["commit", "--quiet", "--amend", "-m", "rewritten"]);
     // The base's old commit is nobody's now, and landing would bring it back.
     assert_eq!(agent.codes(), [OUTSIDE, "provenance.base-rewritten", "provenance.foreign-commit"]);

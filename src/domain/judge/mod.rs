@@ -66,12 +66,16 @@ fn provenance(history: &BranchHistory) -> Vec<Finding> {
         let message = "the branch does not contain the commit that spawn made";
         findings.push(Finding::new(Code::ProvenanceSpawnCommit, message, fix));
     }
+    let behind = history.fetched.as_ref();
+    let catch_up = behind
+        .map(|copy| format!("bring the base branch up to date with {copy}, as git pull does"));
     if let Some(base) = history.lost_base {
+        let rebase = || in_worktree(&format!("git rebase --onto <branch> {}", base.short()));
         findings.push(
             Finding::new(
                 Code::ProvenanceBaseRewritten,
                 format!("the base branch does not hold {}, where the agent started", base.short()),
-                in_worktree(&format!("git rebase --onto <branch> {}", base.short())),
+                catch_up.clone().unwrap_or_else(rebase),
             )
             .at(Some(base)),
         );
@@ -80,7 +84,7 @@ fn provenance(history: &BranchHistory) -> Vec<Finding> {
         Finding::new(
             Code::ProvenanceForeign,
             format!("commit {} is neither the agent's nor the base's", commit.short()),
-            "drop it from the branch with git rebase",
+            catch_up.as_deref().unwrap_or("drop it from the branch with git rebase"),
         )
         .at(Some(*commit))
     }));

@@ -60,12 +60,32 @@ pub(super) fn provenance(
         }
         None => ahead.foreign_since_landing(repo, subject)?,
     };
+    let lacking: Vec<Oid> = lost_base.iter().chain(&foreign).copied().collect();
     Ok(BranchHistory {
         has_spawn_commit,
         spawn_commit: Some(subject.agent.spawn_commit),
         lost_base,
         foreign,
+        fetched: fetched(repo, subject, &lacking)?,
     })
+}
+
+/// The copy of the base branch from a remote that goes on from it and holds all of these commits, where there are any: the work was rebased
+/// onto that, and the branch itself has not followed yet.
+fn fetched(repo: &Repo, subject: &LandingSubject, commits: &[Oid]) -> Result<Option<String>> {
+    let (Some(name), Some(base), false) = (&subject.base_ref, subject.base, commits.is_empty())
+    else {
+        return Ok(None);
+    };
+    'copies: for (copy, tip) in repo.fetched_branches(name)? {
+        for commit in commits.iter().chain([&base]) {
+            if !repo.is_ancestor(*commit, tip)? {
+                continue 'copies;
+            }
+        }
+        return Ok(copy.strip_prefix("refs/remotes/").map(str::to_owned));
+    }
+    Ok(None)
 }
 
 /// The commits that the base lacks, as they were read.
