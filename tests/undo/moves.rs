@@ -344,6 +344,27 @@ fn a_discard_after_one_that_was_taken_back_is_an_operation_of_its_own() {
     goes_and_comes(&["undo"]);
 }
 
+/// Without the spawn commit nothing proves whose branch it is, so a discard leaves it.
+#[test]
+fn an_agent_whose_branch_a_discard_left_comes_back_on_it() {
+    for back in [&["undo"][..], &["rescue", "--reopen"]] {
+        let agent = Agent::new();
+        agent.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+        agent.write("src/two.rs", "pub fn two() {}\n");
+        let tip = agent.commit("two");
+        agent.write("src/three.rs", "pub fn three() {}\n");
+        agent.repo.agent_json(&["discard", &agent.id]);
+        assert!(!agent.worktree.exists());
+        assert_eq!(agent.repo.git(["rev-parse", &agent.branch]), tip);
+        let words = [back, &[agent.id.as_str()]].concat();
+        agent.repo.agent_json(&words);
+        assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip, "{back:?}");
+        assert_eq!(agent.git(&["symbolic-ref", "--short", "HEAD"]), agent.branch);
+        assert!(agent.git(&["status", "--porcelain"]).contains("src/three.rs"));
+        assert_eq!(agent.git(&["diff", "--name-status", "HEAD", "--", "src/two.rs"]), "");
+    }
+}
+
 #[test]
 fn a_landing_that_git_reverts_is_no_landing() {
     for method in ["--no-ff", "--ff-only", "--squash", "by hand"] {

@@ -5,9 +5,11 @@ use crate::agents::untrusted::WorktreeView;
 use crate::agents::{Ctx, bundle, layered, lookup, worktree};
 use crate::domain::{Agent, Isolation, Oid, State, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
+use crate::git::Tip;
 use crate::git::command;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
+use crate::git::salvage::{TRAILER, WORK};
 use crate::ops::rescue::{Kept, RescueDestination, RescuePlan};
 use crate::store::{RecordedPlaces, agent_branch, fsx, layout, lock, spawn_commit};
 use std::fs;
@@ -18,6 +20,22 @@ use std::path::{Path, PathBuf};
 const BRANCH_VARIANTS: usize = 1000;
 
 impl RescuePlan {
+    /// Where the agent's branch was, or is.
+    pub(super) fn tip(&self, ctx: &Ctx) -> Result<Option<Oid>> {
+        if let Some(branch) = self.agent.branch.as_ref().filter(|_| self.branch_stayed)
+            && let Tip::At(tip) = ctx.repo.tip(branch)?
+        {
+            return Ok(Some(tip));
+        }
+        let Some(commit) = self.commit else {
+            return Ok(None);
+        };
+        let commit = ctx.repo.read_commit(commit)?;
+        let is_work = commit.trailer(TRAILER) == Some(WORK);
+        let below = commit.parents.first().filter(|_| is_work);
+        Ok(Some(*below.unwrap_or(&commit.oid)))
+    }
+
     /// Whether a branch is what would be made: a rescue before this one did it and may have been killed.
     pub(super) fn is_made(&self, ctx: &Ctx, branch: &str) -> Result<bool> {
         Ok(self.commit.is_some() && ctx.repo.tip(branch)?.oid() == self.commit)
@@ -299,7 +317,12 @@ impl Kept {
         }
         let tip = agent_branch::local(&ctx.repo, agent)?.oid().ok_or_else(|| {
             let what = format!("agent {id} has neither a worktree nor the branch {branch}");
-            state(what).remedy("to see what is left of it", Remedy::Examine)
+            // What became of an agent whose work has landed is no damage.
+            if agent.state == State::Merged {
+                state(what).hint("to see what can be taken back, run git agent undo --list")
+            } else {
+                state(what).remedy("to see what is left of it", Remedy::Examine)
+            }
         })?;
         Ok(Kept { commit: Some(tip), ..Kept::default() })
     }

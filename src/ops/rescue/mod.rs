@@ -64,6 +64,8 @@ pub struct RescuePlan {
     warnings: Vec<String>,
     /// Whether it was taken away by us, and not by hand.
     was_discarded: bool,
+    /// Whether the discard left a branch of that name.
+    branch_stayed: bool,
 }
 
 /// The answer of `rescue`.
@@ -110,6 +112,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<Resc
         bundle: kept.bundle,
         warnings: kept.warnings(&agent),
         was_discarded,
+        branch_stayed: kept.branch_stayed,
         destination,
         agent,
     };
@@ -146,6 +149,7 @@ pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
         bundle: kept.bundle,
         warnings: kept.warnings(agent),
         was_discarded: true,
+        branch_stayed: kept.branch_stayed,
         destination: RescueDestination::Agent,
         agent: agent.clone(),
     };
@@ -318,6 +322,8 @@ struct Kept {
     pub commit: Option<Oid>,
     /// The commit that holds the bundle.
     pub bundle: Option<Oid>,
+    /// Whether the newest discard named no tip: of a branch that is not proved to be the agent's it takes nothing.
+    pub branch_stayed: bool,
     /// Whether work was kept after the agent's last landing.
     pub is_since_landing: bool,
     /// What is missing here and was never let go of, as in a clone that did not fetch the keep chain.
@@ -335,6 +341,9 @@ impl Kept {
         let discards = events.iter().filter(|event| matches!(event.what, What::Discarded { .. }));
         let discards: HashSet<_> = discards.filter_map(|event| event.operation.as_ref()).collect();
         for event in events {
+            if let What::Discarded { tip } = event.what {
+                kept.branch_stayed = tip.is_none();
+            }
             let is_back = match &event.what {
                 What::Undone { operation, .. } => discards.contains(operation),
                 what => what.brings_back(),
@@ -575,17 +584,4 @@ fn place(
         layered::close(path)?;
     }
     Ok(warning)
-}
-
-impl RescuePlan {
-    /// Where the agent's branch was.
-    fn tip(&self, ctx: &Ctx) -> Result<Option<Oid>> {
-        let Some(commit) = self.commit else {
-            return Ok(None);
-        };
-        let commit = ctx.repo.read_commit(commit)?;
-        let is_work = commit.trailer(TRAILER) == Some(WORK);
-        let below = commit.parents.first().filter(|_| is_work);
-        Ok(Some(*below.unwrap_or(&commit.oid)))
-    }
 }
