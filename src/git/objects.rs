@@ -159,6 +159,16 @@ impl Repo {
         }
     }
 
+    /// Whether an object is a blob; what a partial clone left out is taken for one.
+    pub(in crate::git) fn is_blob(&self, oid: Oid) -> Result<bool> {
+        let odb = self.inner.odb();
+        let odb = odb.map_err(|error| failed("could not open the object database", error))?;
+        match odb.read_header(to_git2(oid)?) {
+            Ok((_, kind)) => Ok(kind == git2::ObjectType::Blob),
+            Err(_) => Ok(self.is_partial()),
+        }
+    }
+
     /// The entries of a tree, in git's order. The empty tree needs no object.
     ///
     /// # Errors
@@ -358,7 +368,7 @@ impl Repo {
     }
 }
 
-fn malformed(tree: Oid) -> Error {
+pub(in crate::git) fn malformed(tree: Oid) -> Error {
     Error::new(Code::RepoCorrupt, format!("tree {tree} is malformed"))
         .hint("to check the repository, run git fsck")
 }

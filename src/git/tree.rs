@@ -4,6 +4,7 @@
 use crate::domain::Oid;
 use crate::domain::path::split_once;
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 /// The mode of a directory entry.
 pub const DIRECTORY: u32 = 0o040_000;
@@ -53,6 +54,21 @@ pub fn parse(mut data: &[u8]) -> Option<Vec<Entry>> {
         data = rest;
     }
     Some(entries)
+}
+
+/// Whether the entries are such as git's own check of objects lets pass (`fsck.c: fsck_tree`): in order, each name once, as a file or as a
+/// directory, with a mode that git has. Of two entries with one name, different parts of git take different ones.
+pub fn is_well_formed(entries: &[Entry]) -> bool {
+    let is_sound = |entry: &Entry| {
+        let kinds = [DIRECTORY, SYMLINK, GITLINK];
+        !entry.name.is_empty()
+            && !entry.name.contains(&b'/')
+            && (entry.is_file() || kinds.contains(&entry.mode))
+    };
+    let names: HashSet<&[u8]> = entries.iter().map(|entry| entry.name.as_slice()).collect();
+    names.len() == entries.len()
+        && entries.iter().all(is_sound)
+        && entries.is_sorted_by(|one, two| order(one, two).is_lt())
 }
 
 /// Two tree objects without the entries that both begin with and those that both end with; `None` when one is malformed.
@@ -129,6 +145,23 @@ mod tests {
         assert_eq!(names, ["a.b", "a", "a0"]);
         assert_eq!(parse(&data[..data.len() - 1]), None);
         assert_eq!(apart(&data, &data[..data.len() - 1]), None);
+    }
+
+    #[test]
+    fn what_git_would_read_in_two_ways_is_not_well_formed() {
+        let entry = |mode, name: &str| Entry { mode, name: name.into(), oid: Oid::ZERO };
+        let check = |entries: &[(u32, &str)], expected| {
+            let entries: Vec<_> = entries.iter().map(|(mode, name)| entry(*mode, name)).collect();
+            assert_eq!(is_well_formed(&entries), expected, "{entries:?}");
+        };
+        check(&[(FILE, "a"), (FILE, "a.b"), (DIRECTORY, "b"), (FILE, "b0")], true);
+        check(&[(0o100_664, "a"), (SYMLINK, "b"), (GITLINK, "c")], true);
+        check(&[(FILE, "a"), (FILE, "a")], false);
+        check(&[(FILE, "a"), (FILE, "a.b"), (DIRECTORY, "a")], false);
+        check(&[(FILE, "b"), (FILE, "a")], false);
+        check(&[(FILE, "")], false);
+        check(&[(FILE, "a/b")], false);
+        check(&[(0o110_000, "a")], false);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use super::{Agent, codes, refused, report};
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::{TestRepo, assert_unchanged, git_in, isolated, snapshot};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Nobody's user and group on every Linux.
 const NOBODY: &str = "65534";
@@ -301,4 +302,95 @@ fn a_directory_that_becomes_a_link_while_git_reads_shows_nothing_from_outside() 
     let blob = agent.repo.git(["hash-object", file.to_str().expect("UTF-8")]);
     let all = ["cat-file", "--batch-check", "--batch-all-objects"];
     assert!(!agent.repo.git(all).contains(&blob), "{said}");
+}
+
+/// Writes an object as it is, without git's checks, and gives its name.
+fn object(agent: &Agent, kind: &str, content: &[u8]) -> String {
+    let mut git = isolated("git", &agent.worktree);
+    git.args(["hash-object", "-t", kind, "-w", "--literally", "--stdin"]);
+    let mut git = git.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("git starts");
+    git.stdin.take().expect("a pipe").write_all(content).expect("written");
+    let output = git.wait_with_output().expect("git ends");
+    assert!(output.status.success(), "{}", describe(&output));
+    String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+}
+
+/// A tree with just these entries, in this order.
+fn tree(agent: &Agent, entries: &[(&str, &str, &str)]) -> String {
+    let mut content = Vec::new();
+    for (mode, name, oid) in entries {
+        content.extend_from_slice(format!("{mode} {name}\0").as_bytes());
+        let digits = |at| u8::from_str_radix(&oid[at..at + 2], 16).expect("hexadecimal");
+        content.extend((0..40).step_by(2).map(digits));
+    }
+    object(agent, "tree", &content)
+}
+
+/// Of two entries with one name git's commands take different ones, and a file that is missing or none makes `git gc` fail.
+#[test]
+fn trees_that_git_reads_in_two_ways_or_not_at_all_reject() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "");
+    let good = agent.commit("two");
+    let listed = agent.git(&["ls-tree", "HEAD"]);
+    let top: Vec<Vec<String>> =
+        listed.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect();
+    let as_entry = |words: &Vec<String>| -> (String, String, String) {
+        (words[0].trim_start_matches('0').to_owned(), words[3].clone(), words[2].clone())
+    };
+    let top: Vec<_> = top.iter().map(as_entry).collect();
+    let own: Vec<_> = top.iter().map(|(a, b, c)| (a.as_str(), b.as_str(), c.as_str())).collect();
+    let evil = object(&agent, "blob", b"evil\n");
+    let src = own.iter().find(|one| one.1 == "src").expect("a directory").2;
+    let nothing = tree(&agent, &[]);
+    let deep = (0..3000).fold(tree(&agent, &[("100644", "f", &evil)]), |below, _| {
+        tree(&agent, &[("40000", "d", &below)])
+    });
+    let missing = "deadbeef".repeat(5);
+    let in_src = |mode: &str, name: &str, oid: &str| tree(&agent, &[(mode, name, oid)]);
+    let with = |extra: &[(&str, &str, &str)]| -> String {
+        let kept = own.iter().filter(|one| one.1 != "src").copied();
+        tree(&agent, &kept.chain(extra.iter().copied()).collect::<Vec<_>>())
+    };
+    let cases = [
+        (
+            "a file twice",
+            tree(&agent, &[&[("100644", "README.md", evil.as_str())], &own[..]].concat()),
+        ),
+        ("file and directory", with(&[("100644", "src", &evil), ("40000", "src", src)])),
+        ("out of order", with(&[("40000", "src", src), ("100644", "a", &evil)])),
+        ("a slash", with(&[("40000", "src", src), ("100644", "src/x", &evil)])),
+        ("no mode of git's", with(&[("40000", "src", &in_src("130000", "x", &evil))])),
+        ("a missing file", with(&[("40000", "src", &in_src("100644", "x", &missing))])),
+        ("a directory as a file", with(&[("40000", "src", &in_src("100644", "x", &nothing))])),
+        ("a commit as a file", with(&[("40000", "src", &in_src("100644", "x", &good))])),
+        ("too deep", with(&[("40000", "src", &in_src("40000", "x", &deep))])),
+    ];
+    for (what, tree) in cases {
+        let commit = agent.git(&["commit-tree", &tree, "-p", &good, "-m", what]);
+        agent.git(&[
+            "-c",
+            "core.hooksPath=/dev/null",
+            "update-ref",
+            &format!("refs/heads/{}", agent.branch),
+            &commit,
+        ]);
+        assert_eq!(agent.codes(), ["work.unreadable"], "{what}");
+        let main = agent.repo.git(["rev-parse", "main"]);
+        refused(&agent.repo.agent(&["merge", &agent.id]), "not-accepted", 3);
+        assert_eq!(agent.repo.git(["rev-parse", "main"]), main, "{what}");
+        // Of what a branch has to itself that is not mended by a commit on top.
+        let mended =
+            agent.git(&["commit-tree", &format!("{good}^{{tree}}"), "-p", &commit, "-m", "mended"]);
+        agent.git(&[
+            "-c",
+            "core.hooksPath=/dev/null",
+            "update-ref",
+            &format!("refs/heads/{}", agent.branch),
+            &mended,
+        ]);
+        assert_eq!(agent.codes(), ["work.unreadable"], "{what}");
+        let ci = agent.repo.agent(&["verify", "--ci", "--tip", &commit]);
+        assert_ne!(ci.status.code(), Some(0), "{what}");
+    }
 }

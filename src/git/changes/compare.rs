@@ -9,11 +9,11 @@ use super::ignore::ATTRIBUTES_FILES;
 use super::index::Index;
 use super::{Content, canonical_mode, kind_of};
 use crate::domain::{Change, Oid};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::files::untrusted;
 use crate::git::history::gained::{Shallow, incomplete_history};
-use crate::git::objects::{RepeatedTrees, blob_name};
+use crate::git::objects::{RepeatedTrees, blob_name, malformed};
 use crate::git::populate::has_converting_word;
 use crate::git::repo::{failed, from_git2, to_git2};
 use crate::git::tree::{self, SYMLINK};
@@ -25,6 +25,9 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// A path as long as this, in bytes, cannot be opened (`PATH_MAX`).
+const LONGEST_PATH: usize = 4096;
+
 /// A directory on the new side.
 #[derive(Clone, Debug)]
 pub(super) enum Directory {
@@ -32,6 +35,8 @@ pub(super) enum Directory {
     Absent,
     /// A tree object.
     Tree(Oid),
+    /// One that is checked, with all that is below it.
+    CheckedTree(Oid),
     /// Entries of the index, and its cached tree if it has one.
     Index { entries: Range<usize>, cached: Option<usize> },
 }
@@ -73,6 +78,16 @@ impl Repo {
         self.compare(old, Some(new), Directory::Tree(new), None)
     }
 
+    /// As [`Repo::tree_changes`] of a tree by anyone's hand, of which all that differs is sound: trees that git reads in one way alone, files
+    /// that are here and are files, paths that a worktree can have. What git checks of a push is no more, and it checks nothing of what was
+    /// written here.
+    ///
+    /// # Errors
+    /// `repo-corrupt` where it is not.
+    pub fn sound_changes(&self, old: &[Oid], new: Oid) -> Result<Vec<Change>> {
+        self.compare(old, Some(new), Directory::CheckedTree(new), None)
+    }
+
     /// The paths at which two trees differ, ordered.
     ///
     /// # Errors
@@ -100,10 +115,23 @@ impl Repo {
         }
         let mut trees = RepeatedTrees::default();
         while let Some(directory) = open.pop() {
+            // git reads no tree that is nested deeper than 2048 (`core.maxTreeDepth`), and each level takes two bytes.
+            if let Directory::CheckedTree(tree) = directory.new
+                && directory.prefix.len() >= LONGEST_PATH
+            {
+                let what = format!("tree {tree} is nested deeper than a path can be long");
+                return Err(Error::new(Code::RepoCorrupt, what));
+            }
             for (name, sides) in self.names(&mut trees, &directory, index)? {
                 let mut path = directory.prefix.clone();
                 path.extend_from_slice(&name);
-                changes.extend(self.file_change(&path, &sides)?);
+                let change = self.file_change(&path, &sides)?;
+                if let (Directory::CheckedTree(tree), Some(_), Some(Item::File((mode, oid)))) =
+                    (&directory.new, &change, &sides.new)
+                {
+                    self.require_file(*tree, &path, (*mode, *oid))?;
+                }
+                changes.extend(change);
                 open.extend(below(path, &sides));
             }
         }
@@ -130,14 +158,19 @@ impl Repo {
             }
         }
         match (&open.new, index) {
-            (Directory::Tree(tree), _) => {
-                for entry in trees.read(self, *tree)? {
+            (Directory::Tree(tree) | Directory::CheckedTree(tree), _) => {
+                let entries = trees.read(self, *tree)?;
+                let is_checked = matches!(open.new, Directory::CheckedTree(_));
+                if is_checked && !tree::is_well_formed(&entries) {
+                    return Err(malformed(*tree));
+                }
+                let below = if is_checked { Directory::CheckedTree } else { Directory::Tree };
+                for entry in entries {
                     let mode = canonical_mode(entry.mode);
                     let item = match mode {
-                        tree::DIRECTORY => Item::Directory {
-                            oid: Some(entry.oid),
-                            directory: Directory::Tree(entry.oid),
-                        },
+                        tree::DIRECTORY => {
+                            Item::Directory { oid: Some(entry.oid), directory: below(entry.oid) }
+                        }
                         _ => Item::File((mode, entry.oid)),
                     };
                     names.entry(entry.name).or_default().new = Some(item);
@@ -154,6 +187,18 @@ impl Repo {
             name.old.resize(sides, None);
         }
         Ok(names)
+    }
+
+    /// Fails unless a file of a tree is here, is a file, and has a path that the system can open.
+    fn require_file(&self, tree: Oid, path: &[u8], (mode, oid): Content) -> Result<()> {
+        if path.len() >= LONGEST_PATH {
+            let what = format!("tree {tree} has a file whose path has {} bytes", path.len());
+            return Err(Error::new(Code::RepoCorrupt, what));
+        }
+        if mode == tree::GITLINK || self.is_blob(oid)? {
+            return Ok(());
+        }
+        Err(malformed(tree).because(format!("its file {oid} is missing or is no file")))
     }
 
     /// What happened to the file at `path`, if there is or was one that differs from all old sides.

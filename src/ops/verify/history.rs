@@ -308,13 +308,13 @@ pub(super) fn touches(
     for lineage in &divergence.ahead {
         let tree = repo.read_commit(lineage.oid)?.tree;
         let before = before(repo, lineage, &stands_for)?;
-        add(ChangePlace::Commit(lineage.oid), repo.tree_changes(before.as_slice(), tree)?);
+        add(ChangePlace::Commit(lineage.oid), repo.sound_changes(before.as_slice(), tree)?);
     }
     add(ChangePlace::Index, work.staged.clone());
     // What a merge brings that is not committed yet is no more the agent's doing.
     let before: Vec<Oid> =
         std::iter::once(work.tip_tree).chain(work.merged.iter().copied()).collect();
-    let changes = repo.tree_changes(&before, work.tree)?;
+    let changes = repo.sound_changes(&before, work.tree)?;
     add(ChangePlace::Worktree, changes);
     Ok(touches)
 }

@@ -120,7 +120,7 @@ pub(super) fn touches(repo: &Repo, landing: &Landing, base: Oid) -> Result<Vec<T
     let Some(merged) = landing.outcome.tree() else {
         return Ok(Vec::new());
     };
-    let changes = repo.tree_changes(&[repo.read_commit(base)?.tree], merged)?;
+    let changes = repo.sound_changes(&[repo.read_commit(base)?.tree], merged)?;
     let place = ChangePlace::Landing;
     let touches = changes.into_iter().map(|change| Touch { change, place });
     Ok(touches.collect())
