@@ -9,7 +9,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::layered::{self, Mounted};
-use crate::agents::run_repo::{Heads, RunRepo};
+use crate::agents::run_repo::RunRepo;
 use crate::agents::{branch_swap, liveness, worktree};
 use crate::domain::{Agent, Isolation, Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
@@ -28,6 +28,8 @@ pub struct Published {
     pub restored: Vec<PathBuf>,
     /// What the caller should know, one sentence each.
     pub warnings: Vec<String>,
+    /// Whether what the command committed was not taken over.
+    pub is_left_over: bool,
 }
 
 /// The run repository of an agent with a worktree here; `None` for any other.
@@ -52,15 +54,13 @@ pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
 fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
     let heads = run_repo.heads();
-    // Known before the objects come in; afterwards all of them are there, and new ones look like
-    // old ones.
-    let before: HashSet<Oid> = others(&heads).filter(|oid| ctx.repo.has_object(*oid)).collect();
     // 1. The objects.
+    let branch = agent.branch.as_deref().map(|branch| ctx.repo.tip(branch)).transpose()?;
     let tips: Vec<Oid> = [heads.branch, heads.detached]
         .into_iter()
         .flatten()
-        // Of a clone, an earlier attempt may have brought the commit and not all that it leads to.
-        .filter(|oid| run_repo.is_clone() || !ctx.repo.has_object(*oid))
+        // An earlier attempt may have brought the commit and not all that it leads to.
+        .filter(|oid| branch != Some(Tip::At(*oid)))
         .collect();
     let staging = layout::tmp_dir(ctx.repo.common_dir());
     fsx::create_dir(&staging)?;
@@ -80,10 +80,10 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     ctx.reached("branch-moved");
     // 3. Commits that no branch of the repository's has: a stash, a tag, a detached HEAD.
     let detached = heads.detached.filter(|oid| heads.branch != Some(*oid));
-    let fresh: Vec<Oid> = others(&heads)
-        .chain(detached)
-        .filter(|oid| !before.contains(oid) && ctx.repo.read_commit(*oid).is_ok())
-        .collect();
+    let is_commit = |oid: &Oid| ctx.repo.read_commit(*oid).is_ok();
+    let unnamed: Vec<Oid> =
+        heads.others.values().copied().chain(detached).filter(is_commit).collect();
+    let (fresh, broken) = whole(ctx, unnamed)?;
     // No branch will name them, so without the keep chain the next `git gc` would remove them.
     if !fresh.is_empty() {
         keep::keep(&ctx.repo, &fresh, &format!("run {}", agent.id.short()), ctx.now())?;
@@ -92,6 +92,10 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
             format!("the command made {name}, which only its run had; to have it, run git branch <name> {oid}")
         }));
     }
+    let named = heads.others.iter().filter(|(_, oid)| broken.contains(oid));
+    warnings.extend(named.map(|(name, _)| {
+        format!("the command made {name}, which leads to objects that are missing or damaged, so it is not kept")
+    }));
     // 4. Index, HEAD, reflog. Without all objects they would name some that are missing.
     if taken == TakenObjects::All {
         let left = run_repo.carry_back()?;
@@ -134,7 +138,8 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
     // repository stays for the next attempt.
     let restored = run_repo.lead_back()?.into_iter().collect();
     ctx.reached("led-back");
-    let warnings = match published {
+    let is_left_over = published.is_err();
+    let mut warnings = match published {
         Ok(mut warnings) => {
             // Noted first: until the worktree has what came to the branch, a commit of it would take that back.
             let branch = agent.branch.as_deref().unwrap_or_default();
@@ -149,12 +154,22 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
             }));
             warnings
         }
-        Err(error) => vec![format!(
-            "what the command committed could not be taken over ({error}); it is kept in {}",
-            run_repo.path().display()
-        )],
+        Err(error) => {
+            let why: String = error.causes().iter().map(|cause| format!(": {cause}")).collect();
+            vec![format!(
+                "what the command committed could not be taken over ({error}{why}); it is kept in {}",
+                run_repo.path().display()
+            )]
+        }
     };
-    Ok(Published { restored, warnings })
+    let aside = fsx::aside(run_repo.path());
+    if aside.exists() {
+        warnings.push(format!(
+            "what an earlier run committed could not be taken over; it is kept in {}",
+            aside.display()
+        ));
+    }
+    Ok(Published { restored, warnings, is_left_over })
 }
 
 /// Makes sure that a worktree has what came to its branch while a run worked in it, and brings it there if that was not possible then.
@@ -236,8 +251,18 @@ pub fn catch_up(ctx: &Ctx, agent: &Agent, seen: Oid) -> Result<()> {
     Ok(())
 }
 
-fn others(heads: &Heads) -> impl Iterator<Item = Oid> {
-    heads.others.values().copied()
+/// Those of the commits that no ref of the repository leads to, whole ones and others: to keep one of those, or to land it, would make git
+/// fail in all of the repository.
+fn whole(ctx: &Ctx, commits: Vec<Oid>) -> Result<(Vec<Oid>, Vec<Oid>)> {
+    let is_whole = |commits: &[Oid]| ctx.repo.require_complete(commits).is_ok();
+    let (mut whole, broken) = if is_whole(&commits) {
+        (commits, Vec::new())
+    } else {
+        commits.into_iter().partition(|commit| is_whole(&[*commit]))
+    };
+    let unnamed: HashSet<Oid> = ctx.repo.unnamed_commits(&whole)?.into_iter().collect();
+    whole.retain(|commit| unnamed.contains(commit));
+    Ok((whole, broken))
 }
 
 /// Moves the agent's branch to where the command has it.

@@ -159,14 +159,15 @@ impl Repo {
         }
     }
 
+    /// What an object is that is here.
+    pub(in crate::git) fn kind_at_hand(&self, oid: Oid) -> Option<git2::ObjectType> {
+        self.inner.odb().ok()?.read_header(to_git2(oid).ok()?).ok().map(|(_, kind)| kind)
+    }
+
     /// Whether an object is a blob; what a partial clone left out is taken for one.
-    pub(in crate::git) fn is_blob(&self, oid: Oid) -> Result<bool> {
-        let odb = self.inner.odb();
-        let odb = odb.map_err(|error| failed("could not open the object database", error))?;
-        match odb.read_header(to_git2(oid)?) {
-            Ok((_, kind)) => Ok(kind == git2::ObjectType::Blob),
-            Err(_) => Ok(self.is_partial()),
-        }
+    pub(in crate::git) fn is_blob(&self, oid: Oid) -> bool {
+        let kind = self.kind_at_hand(oid);
+        kind.map_or_else(|| self.is_partial(), |kind| kind == git2::ObjectType::Blob)
     }
 
     /// The entries of a tree, in git's order. The empty tree needs no object.

@@ -171,14 +171,18 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
 /// # Errors
 /// `io`, `repo-read-only`.
 pub fn set_aside(path: &Path) -> Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    loop {
-        name.push(ASIDE);
-        let free = path.with_file_name(&name);
-        if fs::symlink_metadata(&free).is_err() {
-            return fs::rename(path, &free).at("could not set aside", path);
-        }
+    let mut free = aside(path);
+    while fs::symlink_metadata(&free).is_ok() {
+        free = aside(&free);
     }
+    fs::rename(path, &free).at("could not set aside", path)
+}
+
+/// Where [`set_aside`] puts the first file of a name.
+pub fn aside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(ASIDE);
+    path.with_file_name(&name)
 }
 
 /// A name beside `path` that no other process or thread uses.

@@ -252,3 +252,36 @@ fn a_person_reads_what_was_enforced() {
     let said = describe(&output);
     assert!(said.contains(&format!("  sandbox {word}")), "{said}");
 }
+
+/// A first attempt brings the objects in and fails; that nothing new comes with the next is no proof that all is there.
+#[test]
+fn commits_that_are_not_whole_never_come_out_of_the_fence() {
+    if level().is_none() {
+        return;
+    }
+    // As a file: what is missing, and what is a commit, which is written after it was named, as git's own tools look at what they are given.
+    let missing = "echo > c; file=deadbeefdeadbeefdeadbeefdeadbeefdeadbeef; write=blob";
+    let other = "git cat-file commit HEAD > c; echo more >> c; file=$(git hash-object -t commit c); write=commit";
+    let commit = "src=$( (git ls-tree HEAD:src; printf '100644 blob %s\\tzz\\n' $file) | git mktree --missing)
+                  git hash-object -w -t $write c
+                  top=$( (git ls-tree HEAD | grep -v src; printf '040000 tree %s\\tsrc\\n' $src) | git mktree)
+                  rm c; new=$(git commit-tree $top -p HEAD -m x)";
+    for (file, refname) in [(missing, "HEAD"), (missing, "refs/stash"), (other, "HEAD")] {
+        let agent = Agent::of_task(TASK);
+        let tip = agent.git(&["rev-parse", "HEAD"]);
+        let script =
+            format!("{file}; {commit}; git -c core.hooksPath=/dev/null update-ref {refname} $new");
+        let bad = report(&agent, &[], &script);
+        let said = bad["warnings"].to_string();
+        if refname == "HEAD" {
+            assert!(said.contains("could not be taken over"), "{bad:#}");
+            assert_eq!(bad["verdict"], Value::Null, "{bad:#}");
+        } else {
+            assert!(said.contains("the command made refs/stash, which leads to"), "{bad:#}");
+        }
+        report(&agent, &[], "true");
+        assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip, "{refname}");
+        agent.repo.git(["fsck", "--strict", "--no-dangling", "--connectivity-only"]);
+        agent.repo.git(["gc", "--quiet"]);
+    }
+}

@@ -4,6 +4,8 @@
 //! ```text
 //! quarantine/<xx>/<rest>  ─ hard links ─> staging ─> git pack-objects ─┐
 //! quarantine/pack/*.pack  ───────────────────────────────────────────┴─> git index-pack --fsck-objects
+//!                                                    staging/incoming <──┘
+//!                                                                     └─ looked through ─> objects/pack
 //! ```
 //!
 //! `git index-pack` names every object by the hash of what it received and checks its form, so neither the names in
@@ -17,9 +19,12 @@ use crate::domain::Oid;
 use crate::domain::named::is_lower_hex;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::untrusted;
-use crate::git::{Repo, command};
+use crate::git::objects::malformed;
+use crate::git::repo::{failed, from_git2, to_git2};
+use crate::git::{Repo, command, tree};
 use crate::system::{self, ResourceLimits};
 use rustix::fs::{AtFlags, CWD, linkat};
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -30,6 +35,9 @@ use std::process::{Command, Stdio};
 /// What one git may take that unpacks what a program of the agent's wrote. [`limits`](super::limits) has looked at all of it before, so
 /// an honest git is far from these; but the program may write on while its files are read.
 const LIMITS: ResourceLimits = ResourceLimits { memory: 2 << 30, seconds: 600 };
+
+/// How deep git reads trees that are nested (`core.maxTreeDepth`).
+const DEEPEST: usize = 2048;
 
 /// Each thread of git's holds a delta's base and its result.
 const ONE_THREAD: &str = "pack.threads=1";
@@ -86,36 +94,56 @@ impl Repo {
         all: Result<()>,
         tips: &[Oid],
     ) -> Result<TakenObjects> {
-        let taken = match all {
+        let taken = match all.and_then(|()| stage.require_sound()) {
             Ok(()) => TakenObjects::All,
             // What the commits reach may be the very thing that is too large.
             Err(error) if error.code() == Code::ObjectTooLarge => return Err(error),
             Err(_) => {
+                stage.start_again()?;
                 stage.take_reachable(tips)?;
+                stage.require_sound()?;
                 TakenObjects::Reachable
             }
         };
+        stage.hand_over()?;
         // After either way: objects that are each well formed may still lead to some that are
         // nowhere.
         self.require_complete(tips)?;
         Ok(taken)
     }
 
-    /// Fails unless everything that commits lead to is here.
-    fn require_complete(&self, tips: &[Oid]) -> Result<()> {
+    /// Fails unless everything that commits lead to is here and is what it is taken for. An object may be here without all that it leads to,
+    /// as after an attempt that failed here: so only what a ref leads to is known to be whole.
+    ///
+    /// # Errors
+    /// `git-failed`, `repo-corrupt`.
+    pub fn require_complete(&self, tips: &[Oid]) -> Result<()> {
+        let is_shallow = self.is_shallow();
+        for oid in self.unnamed_commits(tips)? {
+            let commit = self.read_commit(oid)?;
+            // A shallow clone ends somewhere.
+            let parents = commit.parents.iter().filter(|one| !is_shallow || self.has_object(**one));
+            let before = parents.map(|parent| self.read_commit(*parent).map(|commit| commit.tree));
+            self.sound_changes(&before.collect::<Result<Vec<_>>>()?, commit.tree)?;
+        }
+        Ok(())
+    }
+
+    /// The commits that these lead to and that no ref leads to.
+    ///
+    /// # Errors
+    /// `git-failed` where history has a hole.
+    pub fn unnamed_commits(&self, tips: &[Oid]) -> Result<Vec<Oid>> {
         if tips.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut git = self.git_here();
-        git.args(["rev-list", "--objects", "--quiet", "--stdin", "--not", "--all"]);
-        // A partial clone lacks objects by agreement with its remote; they are not missing.
-        if self.config_string("extensions.partialClone")?.is_some() {
-            git.arg("--exclude-promisor-objects");
-        }
+        git.args(["rev-list", "--stdin", "--not", "--all"]);
         let listed: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
         let output = command::feed(git, listed.as_bytes())?;
         if output.status.success() {
-            return Ok(());
+            let listed = String::from_utf8_lossy(&output.stdout);
+            return Ok(listed.lines().filter_map(Oid::from_hex).collect());
         }
         let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         Err(Error::new(Code::GitFailed, "the command's commits are not complete").because(why))
@@ -135,6 +163,8 @@ impl Repo {
 struct LooseLinks<'r> {
     repo: &'r Repo,
     directory: PathBuf,
+    /// Where git puts what it has checked, until all of it is known to do no harm.
+    incoming: PathBuf,
     /// The names of the loose objects, and of what else is to be taken.
     loose: Vec<String>,
     /// Links to its packs, without their index files.
@@ -163,11 +193,13 @@ impl<'r> LooseLinks<'r> {
         let mut stage = LooseLinks {
             repo,
             directory: staging.to_owned(),
+            incoming: staging.join("incoming"),
             loose: Vec::new(),
             packs: Vec::new(),
             tangled: Vec::new(),
             load: Load::default(),
         };
+        fs::create_dir(&stage.incoming).at("could not make", &stage.incoming)?;
         for name in directories_in(quarantine)? {
             // The names are looked at before anything is opened: whatever else lies there is none
             // of git's.
@@ -294,6 +326,74 @@ impl<'r> LooseLinks<'r> {
         self.pack(&["--window=0"], names)
     }
 
+    /// Lets go of what was taken.
+    fn start_again(&self) -> Result<()> {
+        fs::remove_dir_all(&self.incoming).at("could not remove", &self.incoming)?;
+        fs::create_dir(&self.incoming).at("could not make", &self.incoming)
+    }
+
+    /// Fails where an object would make git fail in all of the repository, though no ref leads to it: `git gc` follows what was written
+    /// lately. That something is missing it passes over.
+    fn require_sound(&self) -> Result<()> {
+        let what = "could not read the command's objects";
+        let taken = git2::Odb::new().map_err(|error| failed(what, error))?;
+        let path = self.incoming.to_string_lossy();
+        taken.add_disk_alternate(&path).map_err(|error| failed(what, error))?;
+        let mut oids = Vec::new();
+        let all = taken.foreach(|oid| {
+            oids.push(*oid);
+            true
+        });
+        all.map_err(|error| failed(what, error))?;
+        let mut below: HashMap<Oid, Vec<Oid>> = HashMap::new();
+        for oid in oids {
+            let (_, kind) = taken.read_header(oid).map_err(|error| failed(what, error))?;
+            if kind != git2::ObjectType::Tree {
+                continue;
+            }
+            let object = taken.read(oid).map_err(|error| failed(what, error))?;
+            let tree = from_git2(oid);
+            let entries = tree::parse(object.data()).filter(|it| tree::is_well_formed(it));
+            for entry in entries.ok_or_else(|| malformed(tree))? {
+                let kind = match entry.mode {
+                    tree::GITLINK => continue,
+                    tree::DIRECTORY => git2::ObjectType::Tree,
+                    _ => git2::ObjectType::Blob,
+                };
+                let name = to_git2(entry.oid)?;
+                let header = taken.read_header(name).ok();
+                let found =
+                    header.map(|(_, kind)| kind).or_else(|| self.repo.kind_at_hand(entry.oid));
+                if found.is_some_and(|found| found != kind) {
+                    return Err(malformed(tree));
+                }
+                if kind == git2::ObjectType::Tree {
+                    below.entry(entry.oid).or_default().push(tree);
+                }
+            }
+        }
+        require_shallow_nesting(&below)
+    }
+
+    /// Puts all of it into the repository's store.
+    fn hand_over(&self) -> Result<()> {
+        let (from, to) = (self.incoming.join("pack"), self.repo.common_dir().join("objects/pack"));
+        let mut names = untrusted::names(&from);
+        // A pack counts from when its index is there, so that one comes last, as git writes them.
+        names.sort_by_key(|name| Path::new(name).extension().is_some_and(|ending| ending == "idx"));
+        fs::create_dir_all(&to).at("could not make", &to)?;
+        for name in names {
+            let (from, to) = (from.join(&name), to.join(&name));
+            // The store may be on another file system. Under this beginning git knows what a killed process left.
+            if fs::rename(&from, &to).is_err() {
+                let beside = to.with_file_name(format!("tmp_{}", name.to_string_lossy()));
+                fs::copy(&from, &beside).at("could not write", &beside)?;
+                fs::rename(&beside, &to).at("could not write", &to)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes what the commits reach and the repository has not.
     fn take_reachable(&self, tips: &[Oid]) -> Result<()> {
         for pack in self.packs.iter().chain(&self.tangled) {
@@ -305,8 +405,10 @@ impl<'r> LooseLinks<'r> {
                 _ => {}
             }
         }
-        let mut revisions: String = tips.iter().map(|tip| format!("{tip}\n")).collect();
-        revisions.push_str("--not\n--all\n");
+        // `pack-objects` takes revisions and no `--all`.
+        let known = self.repo.refs_below("refs/")?;
+        let known = known.iter().map(|(_, oid)| format!("^{oid}\n"));
+        let revisions: String = tips.iter().map(|tip| format!("{tip}\n")).chain(known).collect();
         self.pack(&["--revs"], revisions)
     }
 
@@ -342,14 +444,32 @@ impl<'r> LooseLinks<'r> {
         indexed.map(|_| ())
     }
 
-    /// Names and checks the objects of the pack on its standard input and puts them into the repository.
+    /// Names and checks the objects of the pack on its standard input and puts them with what has come in.
     fn index_pack(&self, pack: Stdio) -> Command {
         let mut git = self.repo.git_here();
         git.args(["-c", ONE_THREAD]);
         git.args(["index-pack", "--stdin", "--fix-thin", "--fsck-objects"]);
+        git.env("GIT_OBJECT_DIRECTORY", &self.incoming);
+        git.env(
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+            quoted(&self.repo.common_dir().join("objects")),
+        );
         git.stdin(pack);
         git
     }
+}
+
+/// Fails where trees, given with those above each of them, are nested deeper than git reads.
+fn require_shallow_nesting(above: &HashMap<Oid, Vec<Oid>>) -> Result<()> {
+    // From the trees that stand at the bottom, one level at a time: what is nested too deep still has one above it after as many.
+    let mut level: HashSet<Oid> = above.keys().copied().collect();
+    for _ in 0..DEEPEST {
+        level = level.iter().filter_map(|tree| above.get(tree)).flatten().copied().collect();
+        if level.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(Error::new(Code::RepoCorrupt, "the command left directories that are nested too deep"))
 }
 
 /// Copies a regular file that cannot be linked, because it is another user's or on another file system; `false` for

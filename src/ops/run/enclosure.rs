@@ -177,6 +177,7 @@ impl Enclosure {
             restored: Vec::new(),
             push_refused: Vec::new(),
             notes: Vec::new(),
+            is_left_over: false,
         };
         if let Enforcement::Impossible { why } = &plan.enforcement {
             told.why = Some(why.clone());
@@ -187,10 +188,11 @@ impl Enclosure {
         // Before anything is acknowledged.
         standing.layer.as_ref().map_or(Ok(()), layered::finish)?;
         if let Some(run_repo) = &standing.run_repo {
-            let Published { restored, warnings } = publish::finish(ctx, agent, run_repo)?;
+            let Published { restored, warnings, is_left_over } =
+                publish::finish(ctx, agent, run_repo)?;
             let text = |path: PathBuf| PathText::from(path.as_os_str().as_bytes());
             told.restored = restored.into_iter().map(text).collect();
-            told.notes = warnings;
+            (told.notes, told.is_left_over) = (warnings, is_left_over);
         }
         // What was tried is read before the file with it goes.
         if let Some(guard) = &standing.guard {
@@ -253,6 +255,9 @@ pub struct SandboxReport {
     /// What was not taken over as the command left it, one sentence each; among the run's warnings.
     #[serde(skip)]
     pub notes: Vec<String>,
+    /// Whether what it committed was not taken over; the rest is no more judged than work that cannot be read.
+    #[serde(skip)]
+    pub is_left_over: bool,
 }
 
 impl SandboxReport {

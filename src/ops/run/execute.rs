@@ -153,7 +153,11 @@ fn work(
             let refused = commit_work(ctx, agent).err();
             report.warnings.extend(refused.map(|error| error.to_string()));
         }
-        let verdict = judge(ctx, agent);
+        let verdict = if ended.sandbox.is_left_over {
+            Err(Error::new(Code::GitFailed, "what the command committed was not taken over"))
+        } else {
+            judge(ctx, agent)
+        };
         if let Err(error) = &verdict {
             let untold = tell_unjudged(ctx, agent, error).err();
             report.warnings.extend(untold.map(|error| error.to_string()));
