@@ -129,6 +129,18 @@ fn occupant(ctx: &Ctx, agent: &Agent, sessions: &[SessionRecord]) -> Option<AtWo
 /// # Errors
 /// `agent-busy`, saying what does.
 pub(crate) fn require_at_rest(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    require_idle(ctx, agent).map_err(or_now)
+}
+
+fn or_now(busy: Error) -> Error {
+    busy.hint("to take what is there now, pass --now")
+}
+
+/// As [`require_at_rest`], for what no option makes take work from under the hands of another.
+///
+/// # Errors
+/// `agent-busy`, saying what works in it.
+pub(crate) fn require_idle(ctx: &Ctx, agent: &Agent) -> Result<()> {
     match at_work(ctx, agent) {
         None => Ok(()),
         Some(what) => Err(busy(agent, &what)),
@@ -150,7 +162,7 @@ pub(crate) fn hold_at_rest(
     }
     // The lock first: once it is held no run can begin, and what is found then stays true.
     let guard = lock(ctx, agent).map_err(|error| match error.code() {
-        Code::RunActive => busy(agent, &AtWork::Ours),
+        Code::RunActive => or_now(busy(agent, &AtWork::Ours)),
         _ => error,
     })?;
     // The lock is ours now, so only sessions and processes are left to ask for.
@@ -159,7 +171,7 @@ pub(crate) fn hold_at_rest(
     let what = working.map(|session| AtWork::Session { waits: session.waits() });
     match what.or_else(|| occupant(ctx, agent, &sessions)) {
         None => Ok(Some(guard)),
-        Some(what) => Err(busy(agent, &what)),
+        Some(what) => Err(or_now(busy(agent, &what))),
     }
 }
 
@@ -207,5 +219,4 @@ fn busy(agent: &Agent, what: &AtWork) -> Error {
     )
     .remedy("to wait until a run is over", Remedy::Wait(short.clone()))
     .remedy("to end a run", Remedy::Stop(short))
-    .hint("to take what is there now, pass --now")
 }

@@ -23,9 +23,11 @@ pub fn require_no_recursion(env: &Env) -> Result<Option<AgentId>> {
         Ok(None) => Ok(None),
         Ok(Some(home)) => {
             require_may_spawn(&home).map_err(|error| {
-                error.hint(
-                    "a person spawns from the main worktree; to see where it is, run git worktree list",
-                )
+                error.hint(if env.at_terminal && env.agent.is_some() {
+                    "to leave the shell of the agent, run exit"
+                } else {
+                    "a person spawns from the main worktree; to see where it is, run git worktree list"
+                })
             })?;
             Ok(Some(home.agent.id))
         }
@@ -78,8 +80,12 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
     let root = main_worktree(ctx);
     let root = root.map_or("<main worktree>".into(), |root| shell::path(&root));
     let refused = |message: String| {
-        Error::new(Code::OrchestratorOnly, message)
-            .hint(format!("to decide about an agent from the main worktree, run cd {root}"))
+        let refused = Error::new(Code::OrchestratorOnly, message);
+        // Wherever a person goes in the shell of an agent, it stays the agent's.
+        if ctx.env.at_terminal && ctx.env.agent.is_some() {
+            return refused.hint("to leave the shell of the agent, run exit");
+        }
+        refused.hint(format!("to decide about an agent from the main worktree, run cd {root}"))
     };
     match CurrentAgent::find(&ctx.env, &[&ctx.env.directory]) {
         Ok(None) => Ok(()),

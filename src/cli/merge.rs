@@ -264,5 +264,8 @@ fn decision_text(one: &TrainDecision) -> String {
         text.push_str(&format!(" {}", reason.replace('\n', "\n  ")));
     }
     text.push('\n');
+    for hint in one.error.iter().flat_map(|error| &error.hints) {
+        text.push_str(&format!("  {} {hint}\n", paint(WARN, "hint:")));
+    }
     text
 }

@@ -202,13 +202,22 @@ pub enum Says {
     Status(Option<String>),
 }
 
+/// A HEAD that is not on the agent's branch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeadElsewhere {
+    /// The branch, or the commit.
+    pub on: String,
+    /// What leads back to the agent's branch, with all that was committed.
+    pub command: String,
+}
+
 /// The state of a worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorktreeFacts {
     /// Whether its `.git` file and its admin directory name each other.
     pub linked: bool,
     /// What HEAD is on, when that is not the agent's branch.
-    pub head_elsewhere: Option<String>,
+    pub head_elsewhere: Option<HeadElsewhere>,
     /// What is unfinished, such as `merge`.
     pub in_progress: Vec<&'static str>,
     /// Paths with more than one stage in the index.

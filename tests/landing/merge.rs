@@ -287,6 +287,41 @@ fn a_target_in_a_linked_worktree_moves_along_and_one_nowhere_just_moves() {
     require_sound(&agent);
 }
 
+/// On the branch that it started from, the same work is accepted.
+#[test]
+fn what_another_target_rejects_is_seen_as_the_hint_says() {
+    let agent = ready();
+    agent.repo.git(["switch", "--quiet", "--create", "release"]);
+    agent.repo.write("src/three.rs", "of the release\n");
+    agent.repo.commit_all("of the release");
+    agent.repo.git(["switch", "--quiet", "main"]);
+    let output = run(&agent, "merge", &["--into", "release"]);
+    let said = describe(&output);
+    refused(&output, "not-accepted", 3);
+    let hint = format!("git agent verify {} --base release", &agent.id[..8]);
+    assert!(said.contains(&hint), "{said}");
+    assert_eq!(agent.codes(), [""; 0]);
+}
+
+#[test]
+fn what_changed_nothing_is_to_be_discarded() {
+    let agent = crate::verify::Agent::new();
+    agent.repo.agent_json(&["done", &agent.id, "--summary", "nothing to do"]);
+    let output = agent.repo.agent(&["merge", "--all"]);
+    let said = String::from_utf8_lossy(&output.stdout).replace(&agent.id[..8], "<agent>");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    insta::assert_snapshot!(said, @r"
+    <agent> not-merged agent <agent> changed nothing
+      hint: to clear it away, run git agent discard <agent>
+    1 agent has not landed. What next?
+      1. mend what the verdicts reject, then land it
+         git agent discard <agent>
+         git agent merge --all
+      2. close now and come back; all of it stays
+         git agent list
+    ");
+}
+
 #[test]
 fn a_target_in_the_middle_of_something_is_left_alone() {
     let agent = ready();

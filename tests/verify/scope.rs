@@ -1,5 +1,5 @@
 use super::{Agent, codes, refused};
-use crate::support::agent::TASK;
+use crate::support::agent::{TASK, describe};
 use crate::support::{TestRepo, git_output, isolated};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -244,6 +244,28 @@ fn the_worktree_must_be_in_order() {
     let agent = Agent::new();
     agent.git(&["switch", "--quiet", "--create", "elsewhere"]);
     assert_eq!(agent.codes(), ["worktree.head"]);
+    // The way back takes along what was committed beside the branch, whether that has grown as well or not.
+    let tip = agent.git(&["rev-parse", "HEAD"]);
+    for also_there in [false, true] {
+        agent.git(&["switch", "--quiet", "--detach", &tip]);
+        agent.write("src/two.rs", "");
+        let beside = agent.commit("two");
+        if also_there {
+            agent.git(&["switch", "--quiet", &agent.branch]);
+            agent.write("src/three.rs", "");
+            agent.commit("three");
+            agent.git(&["switch", "--quiet", "--detach", &beside]);
+        }
+        let report = agent.verify(&[]);
+        let fix = report["findings"][0]["fix"].as_str().expect("advice");
+        let (_, command) = fix.split_once("run ").expect("a command");
+        let mut shell = crate::support::isolated("sh", &agent.worktree);
+        let output = shell.args(["-c", command]).output().expect("sh starts");
+        assert!(output.status.success(), "{fix}: {}", describe(&output));
+        assert_eq!(agent.codes(), [""; 0], "{fix}");
+        agent.git(&["cat-file", "-e", &format!("{}:src/two.rs", agent.branch)]);
+        agent.git(&["reset", "--quiet", "--hard", &tip]);
+    }
 
     let agent = Agent::new();
     agent.write("src/lib.rs", "pub fn mine() {}\n");

@@ -136,8 +136,8 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
     if let Some(head) = &facts.head_elsewhere {
         findings.push(Finding::new(
             Code::WorktreeHead,
-            format!("HEAD is on {head}, not on the agent's branch"),
-            "run git switch <the agent's branch> in the worktree",
+            format!("HEAD is on {}, not on the agent's branch", head.on),
+            in_worktree(&head.command),
         ));
     }
     findings.extend(facts.in_progress.iter().map(|what| {

@@ -172,7 +172,7 @@ fn provenance_worktree_and_ledger_have_their_codes() {
         (|e| e.worktree.as_mut().expect("one").linked = false, "worktree.unlinked"),
         (|e| e.worktree.as_mut().expect("one").in_progress.push("merge"), "worktree.in-progress"),
         (
-            |e| e.worktree.as_mut().expect("one").head_elsewhere = Some("x".to_owned()),
+            |e| e.worktree.as_mut().expect("one").head_elsewhere = Some(HeadElsewhere::default()),
             "worktree.head",
         ),
         (|e| e.worktree.as_mut().expect("one").hooks.push("gone".to_owned()), "worktree.hooks"),

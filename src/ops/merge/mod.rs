@@ -26,7 +26,7 @@ use crate::agents::{Ctx, at_work, liveness};
 use crate::domain::evidence::MergeOutcome;
 use crate::domain::folded_paths::by_code;
 use crate::domain::named::named;
-use crate::domain::{Agent, Finding, Move, Oid, Verdict, branch_name};
+use crate::domain::{Agent, Finding, Move, Oid, Verdict, branch_name, shell};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::git::Repo;
 use crate::ops::agent_report::TargetReport;
@@ -227,11 +227,15 @@ impl NotAccepted {
         )
         .detail(lines.join("\n"))
         .facts(self.facts())
-        .hint(match &self.against {
-            None => format!("to see how to mend it, run git agent verify {short}"),
-            Some(there) => {
-                format!("to see how to mend it, run git agent verify {short} --base {}", there.copy)
-            }
+        .hint({
+            // On the branch that is recorded the work may well be accepted.
+            let recorded = self.agent.base.as_ref().and_then(|base| base.refname.as_ref());
+            let judged = self.verdict.base_ref.as_ref().filter(|judged| recorded != Some(judged));
+            let judged = self.against.as_ref().map(|there| &there.copy).or(judged);
+            let base =
+                judged.map(|base| format!(" --base {}", shell::word(branch_name(base).as_bytes())));
+            let base = base.unwrap_or_default();
+            format!("to see how to mend it, run git agent verify {short}{base}")
         })
     }
 }

@@ -5,7 +5,7 @@ use super::report::TrainOutcome;
 use super::{Order, TrainOptions, decide_all, rehearsed};
 use crate::agents::{Ctx, at_work, crash_recovery};
 use crate::domain::{Agent, AgentId, State};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::error_report::ErrorReport;
 use crate::ops::merge::LandingState;
@@ -82,17 +82,30 @@ impl CloseReport {
             let noun = if left == 1 { "agent has" } else { "agents have" };
             close.question = Some(format!("{left} {noun} not landed. What next?"));
             let is_landed = |one: &TrainDecision| matches!(one.outcome, Fate::Landed(_));
-            close.ways = close.answers(common_dir, decisions.iter().any(is_landed));
+            let is_empty = |one: &&TrainDecision| {
+                one.error.as_ref().is_some_and(|error| error.code == Code::NothingToLand.name())
+            };
+            let empty = decisions.iter().filter(is_empty).map(|one| one.agent.short_id.as_str());
+            let is_any_landed = decisions.iter().any(is_landed);
+            close.ways = close.answers(common_dir, is_any_landed, &empty.collect());
         }
         (left > 0 || !close.unfinished.is_empty()).then_some(close)
     }
 
     /// Each way is there where something goes it.
-    fn answers(&self, common_dir: &Path, is_any_landed: bool) -> Vec<AnswerWay> {
+    fn answers(
+        &self,
+        common_dir: &Path,
+        is_any_landed: bool,
+        empty: &HashSet<&str>,
+    ) -> Vec<AnswerWay> {
         let mut retry: Vec<_> =
             self.rejected.iter().map(|agent| spawn_again(common_dir, &agent.short_id)).collect();
-        let verify = |agent: &AgentRef| format!("git agent verify {}", agent.short_id);
-        // The verdict of each says what is to be mended.
+        // The verdict of each says what is to be mended; of one that changed nothing it accepts that.
+        let verify = |agent: &AgentRef| {
+            let is_empty = empty.contains(agent.short_id.as_str());
+            format!("git agent {} {}", if is_empty { "discard" } else { "verify" }, agent.short_id)
+        };
         retry.extend(self.not_landed.iter().map(verify));
         let retried = match (self.rejected.is_empty(), self.not_landed.is_empty()) {
             (false, true) => "begin the rejected ones anew, then land them",

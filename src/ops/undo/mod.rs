@@ -95,7 +95,7 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
         if part.is_judged_only() && at_work::at_work(ctx, &agent).is_some() {
             continue;
         }
-        at_work::require_at_rest(ctx, &agent)?;
+        at_work::require_idle(ctx, &agent)?;
         for effect in &part.effects {
             match effect {
                 Effect::Moved(one) => {

@@ -5,13 +5,13 @@ use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
 use crate::agents::worktree::UNFINISHED;
 use crate::agents::{AgentWorktree, Ctx, lookup, untrusted};
-use crate::domain::evidence::{BranchHistory, ChangePlace, Touch, WorktreeFacts};
-use crate::domain::{Agent, Change, Oid, What};
+use crate::domain::evidence::{BranchHistory, ChangePlace, HeadElsewhere, Touch, WorktreeFacts};
+use crate::domain::{Agent, Change, Oid, What, branch_name, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
 use crate::git::uncommitted::Uncommitted;
-use crate::git::{Commit, MergeResult, Repo};
+use crate::git::{Commit, MergeResult, Repo, Tip};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
 use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
 use crate::store::{replay, spawn_commit};
@@ -450,7 +450,7 @@ fn facts(
     Ok(WorktreeFacts {
         hooks: altered.map(ToString::to_string).collect(),
         linked: belongs_to(&place.path, &place.admin_dir),
-        head_elsewhere: (subject.agent.branch.as_deref() != Some(on)).then(|| on.to_owned()),
+        head_elsewhere: head_elsewhere(&ctx.repo, subject, on)?,
         in_progress,
         unmerged: uncommitted.unmerged,
         nested: uncommitted.nested,
@@ -458,6 +458,31 @@ fn facts(
         submodules: uncommitted.submodules,
         unreadable: uncommitted.unreadable,
     })
+}
+
+/// Where HEAD is, if not on the agent's branch, and the way back, on which no commit is left behind.
+fn head_elsewhere(
+    repo: &Repo,
+    subject: &LandingSubject,
+    on: &str,
+) -> Result<Option<HeadElsewhere>> {
+    let Some(branch) = subject.agent.branch.as_deref().filter(|branch| *branch != on) else {
+        return Ok(None);
+    };
+    let name = shell::word(branch_name(branch).as_bytes());
+    let at = Oid::from_hex(on).or(repo.tip(on).ok().and_then(|tip| tip.oid()));
+    let at = at.filter(|at| repo.has_object(*at));
+    let command = match (at, repo.tip(branch)?) {
+        (Some(at), Tip::At(tip)) if !repo.is_ancestor(at, tip)? => {
+            if repo.is_ancestor(tip, at)? {
+                format!("git switch -C {name}")
+            } else {
+                format!("git switch {name} && git cherry-pick ..{}", at.short())
+            }
+        }
+        _ => format!("git switch {name}"),
+    };
+    Ok(Some(HeadElsewhere { on: on.to_owned(), command }))
 }
 
 fn exists(path: &Path) -> bool {
