@@ -234,6 +234,14 @@ impl Repo {
         LockFile::take(self.common_dir(), &self.ref_lock_path(refname))
     }
 
+    /// Whether the lock of a ref can be taken at this moment. It is released again.
+    ///
+    /// # Errors
+    /// `disk-full`, `repo-read-only`, `io` where no lock file can be made.
+    pub(crate) fn can_lock_ref(&self, refname: &str) -> Result<bool> {
+        Ok(self.lock_ref(refname)?.is_some())
+    }
+
     fn patiently_locked(&self, refname: &str) -> Result<LockFile> {
         patiently(&self.ref_lock_path(refname), || self.lock_ref(refname))
     }

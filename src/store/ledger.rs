@@ -170,6 +170,15 @@ impl<'r> Ledger<'r> {
         self.write(&notes, by, now, decide).map(drop)
     }
 
+    /// Checks that events can be added, before something happens that they are to record.
+    ///
+    /// # Errors
+    /// `lock-timeout`, `disk-full`, `repo-read-only`, `io`.
+    pub fn require_writable(&self) -> Result<()> {
+        let guard = lock::hold(self.repo.common_dir(), layout::LEDGER_LOCK)?;
+        chain::require_movable(self.repo, &guard, Chain::Ledger)
+    }
+
     /// The events of a row, in the order in which they happened; foreign lines are left out. Empty when there is no row.
     ///
     /// # Errors

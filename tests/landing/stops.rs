@@ -598,3 +598,44 @@ fn what_was_decided_after_the_judgement_keeps_the_work_from_landing() {
     let error = merge::execute(&ctx, &plan).expect_err("a run");
     assert_eq!(error.code(), Code::LostRace, "{error}");
 }
+
+#[test]
+fn nothing_lands_while_its_row_cannot_be_written() {
+    let agent = ready();
+    agent.verify(&[]);
+    let before = agent.repo.git(["rev-parse", "main"]);
+    // Another program has the lock of the ledger, and the landing does not wait for it.
+    agent.repo.git(["config", "core.filesRefLockTimeout", "0"]);
+    let lock = agent.repo.path().join(".git/refs/notes/agents.lock");
+    std::fs::write(&lock, "").expect("locked");
+    refused(&run(&agent, "merge", &[]), "lock-timeout", 5);
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
+    std::fs::remove_file(lock).expect("released");
+    answer(&agent, "merge", &[]);
+    require_sound(&agent);
+}
+
+#[test]
+fn a_landing_whose_row_cannot_be_written_any_more_says_so_and_is_no_failure() {
+    let agent = ready();
+    agent.verify(&[]);
+    agent.repo.git(["config", "core.filesRefLockTimeout", "0"]);
+    let lock = agent.repo.path().join(".git/refs/notes/agents.lock");
+    let taken = lock.clone();
+    let take = move |step: &str| {
+        if step == "landed" {
+            std::fs::write(&taken, "").expect("locked");
+        }
+    };
+    let ctx = death::ctx(&agent.repo.path(), Arc::new(take));
+    let report = merge::execute(&ctx, &accepted_plan(&ctx, &agent)).expect("landed");
+    let commit = report.commit.expect("a commit");
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), commit);
+    let is_told =
+        |text: &String| text.contains(&commit[..7]) && text.contains("same command again");
+    assert!(report.warnings.iter().any(is_told), "{:?}", report.warnings);
+    std::fs::remove_file(lock).expect("released");
+    answer(&agent, "merge", &[]);
+    assert_eq!(state(&agent), "merged");
+    require_sound(&agent);
+}

@@ -10,7 +10,7 @@ use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, at_work, clone, commands, publish, worktree};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
-use crate::domain::{CommandRun, Move, Oid, State, What};
+use crate::domain::{AgentId, CommandRun, Move, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
@@ -74,7 +74,8 @@ pub(crate) fn before(ctx: &Ctx, plan: &MergePlan) -> Result<()> {
 /// stands on the target; the base of the others is the landing before them.
 ///
 /// # Errors
-/// As [`execute`], with the number of the plan that fails, if it is one of them; none has landed then.
+/// As [`execute`], with the number of the plan that fails, if it is one of them; none has landed then. Where only the rows
+/// could not be written, the work has landed, and a warning says so.
 pub(crate) fn execute_stack(
     ctx: &Ctx,
     plans: &[MergePlan],
@@ -96,6 +97,8 @@ fn land_and_record(
     let (landed, deferred) = match plans {
         [only] if only.landed.is_some() => (None, None),
         _ => {
+            // What cannot be recorded does not land.
+            ledger.require_writable()?;
             let (stack, deferred) = land_stack(ctx, plans, at)?;
             (Some(stack), deferred)
         }
@@ -115,7 +118,16 @@ fn land_and_record(
     });
     let outcomes = outcomes.collect::<Result<Vec<_>>>()?;
     let (mut reports, brought): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
-    record(ctx, &ledger, plans, &brought, &guards)?;
+    let recorded = record(ctx, &ledger, plans, &brought, &guards);
+    if landed.is_some()
+        && let Err(error) = &recorded
+    {
+        for (report, landing) in reports.iter_mut().zip(&brought) {
+            report.warnings.push(unrecorded(landing, error));
+        }
+    } else {
+        recorded?;
+    }
     // The commands below are the user's and may call this program, which would wait for these
     // locks. A request to end that came while files moved ends this process here.
     drop((guards, landings, deferred));
@@ -131,6 +143,16 @@ fn land_and_record(
         }
     }
     Ok(reports)
+}
+
+/// The warning that work has landed and its row does not say so.
+fn unrecorded(landing: &RecordedLanding, error: &Error) -> String {
+    let short = AgentId::from_spawn_commit(landing.spawn_commit).short();
+    format!(
+        "agent {short} has landed as {}, and that could not be recorded: {}; to record it, run the same command again",
+        landing.commit.short(),
+        in_one_line(error)
+    )
 }
 
 /// What is answered of a landing, and what its row is to say; `None` for one that was killed before its row was written.

@@ -65,6 +65,18 @@ pub fn append(
     }
 }
 
+/// Checks that a chain can move, before something happens that it is to record. Nothing is written.
+///
+/// # Errors
+/// `lock-timeout` when a foreign writer's ref lock does not go away; `disk-full`, `repo-read-only`, `io`.
+pub fn require_movable(repo: &Repo, _guard: &Guard, chain: Chain) -> Result<()> {
+    let mut waiting = None;
+    while !repo.can_lock_ref(chain.refname())? {
+        repo.wait_for_ref_lock(chain.refname(), &mut waiting, PATIENCE)?;
+    }
+    Ok(())
+}
+
 /// The commit that a chain points at, repaired in memory where it is unreadable; `None` when the
 /// chain does not exist. For readers, who write no ref.
 ///
