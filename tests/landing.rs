@@ -36,7 +36,7 @@ pub mod stops;
 mod update;
 
 use crate::support::TestRepo;
-use crate::support::agent::{agent_command, describe};
+use crate::support::agent::{agent_command, answer_of, describe};
 use crate::verify::Agent;
 use serde_json::Value;
 use std::process::Output;
@@ -54,7 +54,7 @@ fn run(agent: &Agent, verb: &str, arguments: &[&str]) -> Output {
 fn answer(agent: &Agent, verb: &str, arguments: &[&str]) -> Value {
     let output = run(agent, verb, &[arguments, &["--format=json"]].concat());
     assert!(output.status.success(), "{}", describe(&output));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    answer_of(&output)
 }
 
 /// An agent with a committed and an uncommitted change, on a `main` that has moved on.

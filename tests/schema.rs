@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 /// A repository whose answers are all judged.
 struct Judged {
@@ -96,8 +97,26 @@ fn validator(name: &str, schema: &Value) -> jsonschema::Validator {
         .unwrap_or_else(|error| panic!("the schema of {name}: {error}"))
 }
 
+/// Judges an answer by the schema that it names, where it names one.
+pub fn judge_named(answer: &Value) {
+    static KNOWN: Mutex<BTreeMap<String, Arc<jsonschema::Validator>>> = Mutex::new(BTreeMap::new());
+    let Some(name) = answer["schema"].as_str() else {
+        return;
+    };
+    let of_name = KNOWN.lock().expect("no panic").get(name).cloned();
+    let validator = of_name.unwrap_or_else(|| {
+        let made = Arc::new(validator(name, &strict(name)));
+        KNOWN.lock().expect("no panic").insert(name.to_owned(), Arc::clone(&made));
+        made
+    });
+    require_valid(name, &validator, answer);
+}
+
 pub fn judge(name: &str, schema: &Value, answer: &Value) {
-    let validator = validator(name, schema);
+    require_valid(name, &validator(name, schema), answer);
+}
+
+fn require_valid(name: &str, validator: &jsonschema::Validator, answer: &Value) {
     let problems = validator.iter_errors(answer);
     let problems: Vec<_> =
         problems.map(|problem| format!("{}: {problem}", problem.instance_path())).collect();

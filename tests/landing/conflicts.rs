@@ -1,5 +1,5 @@
 use super::{answer, run};
-use crate::support::agent::{agent_command, describe};
+use crate::support::agent::{agent_command, answer_of, describe};
 use crate::support::death::{self, Order, steps_of};
 use crate::support::{TestRepo, git_in, isolated};
 use crate::verify::{Agent, refused};
@@ -46,7 +46,7 @@ const PATHS: [&str; 3] = ["src/gone.rs", "src/lib.rs", "src/new.rs"];
 fn left(agent: &Agent) -> Value {
     let output = run(agent, "update", &["--conflicts", "--format=json"]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    answer_of(&output)
 }
 
 fn update_with(ctx: &Ctx, agent: &str, conflicts: bool) {

@@ -147,7 +147,15 @@ pub fn verbs() -> Vec<String> {
 pub fn json_of(mut command: Command) -> Value {
     let output = command.output().expect("starts");
     assert!(output.status.success(), "{}", describe(&output));
-    serde_json::from_slice(&output.stdout).expect("one JSON object")
+    answer_of(&output)
+}
+
+/// The JSON answer of a command, which is as the schema that it names says and has no other keys.
+pub fn answer_of(output: &Output) -> Value {
+    let answer = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("no JSON: {error}: {}", describe(output)));
+    crate::schema::judge_named(&answer);
+    answer
 }
 
 /// All that a command said, for messages and snapshots.
