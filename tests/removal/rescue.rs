@@ -344,8 +344,8 @@ fn work_after_a_landing_re_opens_the_agent() {
     fs::write(top.join("src/one.rs"), "// one\n").expect("written");
     repo.agent_json(&["merge", id]);
     repo.agent_json(&["discard", id]);
-    refused(&repo.agent(&["rescue", id, "--reopen"]), "agent-state", 3);
     repo.agent_json(&["undo"]);
+    refused(&repo.agent(&["rescue", id, "--reopen"]), "agent-state", 3);
     fs::write(top.join("src/later.rs"), "// later\n").expect("written");
     repo.agent_json(&["discard", id]);
     let back = repo.agent_json(&["rescue", id, "--reopen"]);
@@ -357,6 +357,27 @@ fn work_after_a_landing_re_opens_the_agent() {
     let changed = repo.git(["diff", "--name-only", &format!("{commit}^"), commit]);
     assert_eq!(changed, "src/later.rs");
     refused(&repo.agent(&["rescue", id, "--reopen"]), "agent-state", 3);
+}
+
+#[test]
+fn an_agent_that_was_discarded_after_its_landing_comes_back_as_commands_advise() {
+    let agent = Agent::new();
+    agent.write("src/one.rs", "// one\n");
+    let tip = agent.commit("one");
+    agent.repo.agent_json(&["merge", &agent.id]);
+    discarded(&agent, &[]);
+    let command = format!("git agent rescue {} --reopen", &agent.id[..8]);
+    let said = describe(&agent.repo.agent(&["run", &agent.id, "--", "true"]));
+    assert!(said.contains(&command), "{said}");
+    let back = agent.repo.agent_json(&["rescue", &agent.id, "--reopen"]);
+    assert_eq!(back["state"], "idle", "{back}");
+    assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
+    agent.write("src/two.rs", "// two\n");
+    agent.commit("two");
+    let landed = agent.repo.agent_json(&["merge", &agent.id]);
+    let commit = landed["commit"].as_str().expect("a commit");
+    let changed = agent.repo.git(["diff", "--name-only", &format!("{commit}^"), commit]);
+    assert_eq!(changed, "src/two.rs");
 }
 
 #[test]

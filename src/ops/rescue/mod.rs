@@ -324,7 +324,7 @@ struct Kept {
     pub bundle: Option<Oid>,
     /// Whether the newest discard named no tip: of a branch that is not proved to be the agent's it takes nothing.
     pub branch_stayed: bool,
-    /// Whether work was kept after the agent's last landing.
+    /// Whether the agent was discarded, or work of it was kept, after its last landing.
     pub is_since_landing: bool,
     /// What is missing here and was never let go of, as in a clone that did not fetch the keep chain.
     pub absent: Vec<Oid>,
@@ -343,6 +343,7 @@ impl Kept {
         for event in events {
             if let What::Discarded { tip } = event.what {
                 kept.branch_stayed = tip.is_none();
+                kept.is_since_landing = true;
             }
             let is_back = match &event.what {
                 What::Undone { operation, .. } => discards.contains(operation),
@@ -350,7 +351,7 @@ impl Kept {
             };
             if is_back {
                 // Its owner had it back, and may have dropped it since.
-                (work, kept.bundle) = (None, None);
+                (work, kept.bundle, kept.is_since_landing) = (None, None, false);
                 continue;
             }
             let commit = match event.what {
