@@ -68,9 +68,8 @@ pub fn as_claimed(
     if agent.branch.as_ref() == Some(into) || from_elsewhere && base != Some(into) {
         return Ok(false);
     }
-    let copies = repo.fetched_branches(into)?.into_iter();
-    let targets = std::iter::once(into.clone()).chain(copies.map(|(name, _)| name));
-    for target in targets {
+    let copies = std::iter::once_with(|| copies_ahead(repo, into)).flatten();
+    for target in std::iter::once(into.clone()).chain(copies) {
         let answer = landed(repo, vec![(agent, tip, target)]);
         if answer.into_values().next().unwrap_or(Ok(false))? {
             return Ok(true);
@@ -86,12 +85,7 @@ pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Op
     let mut copies: HashMap<&str, Vec<String>> = HashMap::new();
     for name in works.iter().filter_map(|(agent, _)| started_from(agent)) {
         copies.entry(name).or_insert_with(|| {
-            // A copy that is where the branch is would only ask the same question again.
-            let is_own = |oid: &Oid| repo.branch_tip(name).ok() == Some(Tip::At(*oid));
-            let fetched = repo.fetched_branches(name).unwrap_or_default().into_iter();
-            let elsewhere = fetched.filter(|(_, oid)| !is_own(oid));
-            let own = std::iter::once(name.to_owned());
-            own.chain(elsewhere.map(|(copy, _)| copy)).collect()
+            std::iter::once(name.to_owned()).chain(copies_ahead(repo, name)).collect()
         });
     }
     // One target of each agent at a time, so that agents of one branch share one pass over its
@@ -111,6 +105,15 @@ pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Op
         }
     }
     found
+}
+
+/// The copies of a branch that were fetched from remotes and have commits that it lacks. For the commits of the others the branch
+/// answers itself, and it may have taken back since what they brought.
+fn copies_ahead(repo: &Repo, branch: &str) -> Vec<String> {
+    let own = repo.branch_tip(branch).ok().and_then(Tip::oid);
+    let is_behind = |oid: Oid| own.is_some_and(|own| repo.is_ancestor(oid, own).unwrap_or(false));
+    let fetched = repo.fetched_branches(branch).unwrap_or_default().into_iter();
+    fetched.filter(|(_, oid)| !is_behind(*oid)).map(|(copy, _)| copy).collect()
 }
 
 /// The branch that an agent started from.

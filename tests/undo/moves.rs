@@ -219,6 +219,25 @@ fn a_landing_that_was_reverted_lands_again_only_with_all_of_it() {
 }
 
 #[test]
+fn a_landing_that_was_pushed_and_reverted_has_not_landed() {
+    let team = team(1);
+    let place = team.repo.path().with_file_name("origin.git");
+    let url = place.to_str().expect("UTF-8");
+    team.repo.git(["init", "--quiet", "--bare", url]);
+    team.repo.git(["remote", "add", "origin", url]);
+    team.land(0);
+    team.repo.git(["push", "--quiet", "--set-upstream", "origin", "main"]);
+    team.json(&["undo", "--revert"]);
+    // The copy of the remote's branch has the work still, and the branch has taken it back.
+    for step in ["reverted", "pushed"] {
+        let swept = team.json(&["gc", "--yes"]);
+        assert_eq!(swept["agents"][0]["action"], "keep", "{step}: {swept:#}");
+        assert_ne!(team.state(0), "merged", "{step}");
+        team.repo.git(["push", "--quiet"]);
+    }
+}
+
+#[test]
 fn a_squash_that_was_reverted_lands_again() {
     let team = team(1);
     let id = team.id(0);
