@@ -140,6 +140,21 @@ fn work_that_a_forge_merged_is_known_before_and_after_a_pull() {
     assert_eq!(kept, forge.hub.remote_tip(MAIN));
 }
 
+#[test]
+fn what_a_forge_merged_is_pulled_and_not_landed_anew() {
+    let forge = Forge::new();
+    forge.merge_all();
+    git_in(&forge.clone, ["fetch", "--quiet", "origin", "main"]);
+    for way in ["squash", "rebase", "merge"] {
+        let merged = json(&forge.clone, &["merge", way]);
+        assert_eq!(merged["outcome"], "already-merged", "{merged:#}");
+        let again = agent(&forge.clone, &["merge", way]);
+        assert_eq!(again.status.code(), Some(3), "{way}");
+        let said = describe(&again);
+        assert!(said.contains("run git pull") && !said.contains("git agent undo"), "{said}");
+    }
+}
+
 /// The branches of agents that the remote has.
 fn there(forge: &Forge) -> Vec<&'static str> {
     let listed = git_in(&forge.hub.bare, ["for-each-ref", "--format=%(refname)", "refs/heads"]);

@@ -29,6 +29,7 @@ use crate::domain::named::named;
 use crate::domain::{Agent, Finding, Move, Oid, Verdict, branch_name, shell};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::git::Repo;
+use crate::git::refs::REMOTE_COPIES;
 use crate::ops::agent_report::TargetReport;
 use crate::store::lock::Guard;
 use crate::store::{Ledger, layout, lock};
@@ -315,19 +316,17 @@ impl LandingReport {
             committed: None,
             commit: { plan.landed.as_ref() }.map(|landed| landed.commit.to_hex()),
             warnings: { plan.landed.iter() }
-                .filter_map(|landed| Some(not_pulled(plan, landed.copy.as_ref()?)))
+                .filter_map(|landed| Some(not_pulled(&plan.target, landed.copy.as_ref()?)))
+                .map(|what| format!("{what}; to bring that along, run git pull"))
                 .collect(),
             worktrees: tops.map(|top| top.to_string_lossy().into_owned()).collect(),
         }
     }
 }
 
-fn not_pulled(plan: &MergePlan, copy: &str) -> String {
-    format!(
-        "{} has the work already, and {} does not; to bring that along, run git pull",
-        copy.trim_start_matches("refs/remotes/"),
-        branch_name(&plan.target)
-    )
+fn not_pulled(target: &str, copy: &str) -> String {
+    let copy = copy.trim_start_matches(REMOTE_COPIES);
+    format!("{copy} has the work already, and {} does not", branch_name(target))
 }
 
 // What a landing holds: the lock of landings, and the agents.

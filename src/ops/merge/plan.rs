@@ -420,18 +420,20 @@ fn landed_elsewhere(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<Error
         return Err(Error::bug("a merged agent must have landed somewhere"));
     };
     let (short, at, branch) = (agent.id.short(), commit.short(), branch_name(into));
-    let is_dropped = match ctx.repo.tip(into)?.oid() {
-        Some(tip) => !(ctx.repo.has_object(*commit) && ctx.repo.is_ancestor(*commit, tip)?),
-        None => true,
-    };
     let landed = format!("agent {short} landed on {branch} as {at}");
-    Ok(if is_dropped && verdict.base_ref.as_deref() == Some(into) {
-        Error::new(Code::AgentState, format!("{landed}, which {branch} does not hold any more"))
-            .hint(format!("to land it anew, first run git agent undo {short}"))
-    } else {
-        Error::new(Code::AgentState, format!("{landed}, and has done nothing since"))
-            .hint(format!("to bring that to another branch, run git cherry-pick {at} there"))
-    })
+    if remote::holds(ctx, &[into], *commit)? || verdict.base_ref.as_deref() != Some(into) {
+        return Ok(Error::new(Code::AgentState, format!("{landed}, and has done nothing since"))
+            .hint(format!("to bring that to another branch, run git cherry-pick {at} there")));
+    }
+    // A forge has merged it, and the branch of this clone has not followed yet.
+    for (copy, _) in ctx.repo.fetched_branches(into)? {
+        if remote::holds(ctx, &[&copy], *commit)? {
+            return Ok(Error::new(Code::AgentState, super::not_pulled(into, &copy))
+                .hint("to bring that along, run git pull"));
+        }
+    }
+    Ok(Error::new(Code::AgentState, format!("{landed}, which {branch} does not hold any more"))
+        .hint(format!("to land it anew, first run git agent undo {short}")))
 }
 
 /// Why judging failed: a concurrent removal of the agent took away what was to be judged.

@@ -350,7 +350,7 @@ pub(super) fn complete_unrecorded(ctx: &Ctx, ledger: &Ledger<'_>, agent: Agent) 
 }
 
 /// Whether one of the refs has a commit.
-fn holds(ctx: &Ctx, refs: &[&str], commit: Oid) -> Result<bool> {
+pub(super) fn holds(ctx: &Ctx, refs: &[&str], commit: Oid) -> Result<bool> {
     for name in refs {
         if let Some(is) = ctx.repo.tip(name)?.oid()
             && ctx.repo.has_object(commit)
