@@ -12,6 +12,7 @@ fn check(code: &str, status: i32, said: &str, prepare: impl Fn(&Agent)) {
     prepare(&agent);
     let place = agent.repo.path().with_file_name("");
     let before = snapshot(&place);
+    refused(&discard(&agent, &["--dry-run"]), code, status);
     let output = discard(&agent, &[]);
     refused(&output, code, status);
     let error = String::from_utf8_lossy(&output.stderr);
@@ -37,7 +38,7 @@ fn what_could_lose_or_disturb_something_is_refused_and_changes_nothing() {
     check("discard-refused", 3, "locked: mine", |agent| {
         fs::write(admin(agent, "locked"), "mine\n").expect("write");
     });
-    check("discard-refused", 3, "in the middle of a merge", |agent| {
+    check("discard-refused", 3, " merge --abort", |agent| {
         let head = agent.git(&["rev-parse", "HEAD"]);
         fs::write(admin(agent, "MERGE_HEAD"), format!("{head}\n")).expect("write");
     });

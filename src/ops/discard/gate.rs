@@ -309,7 +309,8 @@ fn require_finished(place: &Place) -> Result<()> {
             let shown = place.path.display();
             let word = shell::path(&place.path);
             Err(refused(format!("{shown} is in the middle of a {what}"))
-                .hint(format!("to finish it, run git -C {word} {what} --continue")))
+                .hint(format!("to finish it, run git -C {word} {what} --continue"))
+                .hint(format!("to give it up, run git -C {word} {what} --abort")))
         }
     }
 }

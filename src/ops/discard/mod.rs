@@ -305,8 +305,9 @@ impl DiscardReport {
     /// What a plan would do.
     ///
     /// # Errors
-    /// Those of reading the repository.
+    /// `discard-refused` for an agent that another process works for, and for files that no salvage can hold; those of reading the repository.
     pub fn planned(ctx: &Ctx, plan: &DiscardPlan) -> Result<DiscardReport> {
+        remove::require_unheld(ctx, &plan.agent)?;
         let reporter = Reporter::new(ctx)?;
         let mut report = DiscardReport::new(&reporter, &plan.agent, &plan.site);
         report.agent = reporter.agent(ctx, &plan.agent);
@@ -314,6 +315,8 @@ impl DiscardReport {
         report.not_kept = plan.not_kept(ctx)?;
         if let Some(place) = &plan.site.place {
             report.set_aside = large_files(ctx, plan, place)?;
+            let tip = ctx.repo.read_commit(tip_of(&plan.agent, &plan.site))?;
+            salvage::keep_bundle(ctx, &plan.agent, &plan.site, &tip)?;
         }
         Ok(report)
     }

@@ -130,6 +130,14 @@ fn require_at_rest(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
     })
 }
 
+/// Refuses an agent that another process works for, and makes no lock file for that.
+pub(super) fn require_unheld(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if !lock::is_held(ctx.repo.common_dir(), &layout::live_lock(agent.id))? {
+        return Ok(());
+    }
+    require_at_rest(ctx, agent).map(drop)
+}
+
 /// Looks at an agent as it is under the locks, puts its worktree aside and takes its salvage.
 fn look_again(
     ctx: &Ctx,

@@ -6,7 +6,7 @@ use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
 use crate::git::salvage::{
-    AS_THEY_ARE, FilesAsTheyAre, TOO_DEEP, beside, unkeepable, write_admin, write_bundle,
+    AS_THEY_ARE, Beside, FilesAsTheyAre, TOO_DEEP, beside, unkeepable, write_admin, write_bundle,
     write_files_as_they_are, write_work,
 };
 use crate::git::uncommitted::{SeenWorktree, Trees};
@@ -15,8 +15,9 @@ use crate::ops::discard::gate::{OwnFiles, Place, Reading, Remains, bundle_dir, r
 use crate::ops::discard::{DiscardOptions, NotKept, tip_of};
 use crate::store::keep::Keeping;
 use crate::store::{OwnBranch, fsx, large_files, layout};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// What was found, as commits.
 #[derive(Debug, Default)]
@@ -94,10 +95,29 @@ fn not_kept_by_git(
         // ignores.
         uncommitted::copy_index(&source)?;
     }
-    let ignored =
-        beside(&source, reading.bundle(&source), seen.as_ref().and_then(SeenWorktree::walked))?
-            .ignored;
+    let walked = seen.as_ref().and_then(SeenWorktree::walked);
+    let Beside { mut missed, ignored } = beside(&source, reading.bundle(&source), walked)?;
+    if agent.baseline.is_none() {
+        retain_in_repositories(&mut missed, source.worktree);
+    }
+    if !missed.is_empty() {
+        return Err(unkeepable(&missed, source.worktree));
+    }
     Ok(NotKept::new(&ignored, &setup, &[]))
+}
+
+/// Keeps of the files that are in no index those in a repository inside the worktree, which no tree can hold; the others are new.
+fn retain_in_repositories(missed: &mut Vec<PathBuf>, top: &Path) {
+    let inside = |path: &Path| {
+        let above = path.ancestors().take_while(|above| above.starts_with(top));
+        above.map(Path::to_owned).collect::<Vec<_>>()
+    };
+    let repository = |path: &PathBuf| {
+        let git_dir = inside(path).into_iter().find(|above| above.ends_with(".git"))?;
+        git_dir.parent().map(Path::to_owned)
+    };
+    let repositories: HashSet<PathBuf> = missed.iter().filter_map(repository).collect();
+    missed.retain(|path| inside(path).iter().any(|above| repositories.contains(above)));
 }
 
 impl Salvage {
@@ -118,7 +138,6 @@ impl Salvage {
         }
         let bundle_dir = bundle_dir(ctx, agent)?;
         let tip = ctx.repo.read_commit(tip_of(agent, site))?;
-        let whose = format!("Agent-Id: {}", agent.id);
         if let Some(place) = &site.place {
             let branch = site.branch.as_ref().map(OwnBranch::name);
             salvage.leftovers = ctx.repo.leftover_commits(&place.admin_dir, branch, tip.oid)?;
@@ -150,14 +169,7 @@ impl Salvage {
         } else {
             salvage.leftovers = of_branch(ctx, site)?;
         }
-        let files = site.place.as_ref().and_then(Place::contents);
-        let own = bundle_dir
-            .as_deref()
-            .zip(files)
-            .and_then(|(inside, files)| real_directory(&files, inside));
-        if let Some(bundle) = own.or(bundle::of_shared(ctx, agent)?) {
-            salvage.bundle = write_bundle(&ctx.repo, &tip, &bundle, &whose)?;
-        }
+        salvage.bundle = keep_bundle(ctx, agent, site, &tip)?;
         Ok(salvage)
     }
 
@@ -193,6 +205,25 @@ impl Salvage {
         let told = since_here(&events).filter(|what| matches!(what, What::Salvaged { .. }));
         let is_told = told.take(found.len()).eq(found.iter().rev());
         Ok(if is_told { Vec::new() } else { found })
+    }
+}
+
+/// Writes the bundle as objects, where there is one; no ref moves.
+///
+/// # Errors
+/// `discard-refused` for what no tree can hold; `io`, `disk-full`.
+pub(super) fn keep_bundle(
+    ctx: &Ctx,
+    agent: &Agent,
+    site: &Remains,
+    tip: &Commit,
+) -> Result<Option<Oid>> {
+    let files = site.place.as_ref().and_then(Place::contents);
+    let inside = bundle_dir(ctx, agent)?.zip(files);
+    let own = inside.and_then(|(inside, files)| real_directory(&files, &inside));
+    match own.or(bundle::of_shared(ctx, agent)?) {
+        Some(bundle) => write_bundle(&ctx.repo, tip, &bundle, &format!("Agent-Id: {}", agent.id)),
+        None => Ok(None),
     }
 }
 
