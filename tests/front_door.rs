@@ -821,6 +821,7 @@ fn habits_of_git_are_accepted_or_answered() {
         (&["commit", "-am", "x"], "run git agent commit -m <text>"),
         (&["config", "agent.merge", "squash"], "run git config <key> <value>"),
         (&["spawn", TEXT, "--name=a b"], "pass --name a-b"),
+        (&["spawn", TEXT, "--name=all"], "pass --name agent-all"),
         (&["commit", "one", "-m", ""], "run git agent commit -m <text>"),
     ] {
         let output = repo.agent(words);

@@ -3,7 +3,7 @@
 pub mod open;
 pub(in crate::git) mod scratch_objects;
 
-use crate::domain::{Oid, OperationId};
+use crate::domain::{Oid, OperationId, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::STAND_IN;
 use scratch_objects::ScratchObjects;
@@ -191,9 +191,17 @@ impl Repo {
             Ok(found) => found,
             Err(_) if revision == "HEAD" && self.head_is_unborn() => {
                 let what = "HEAD points at a branch that has no commit yet";
-                return Err(Error::new(Code::HeadUnborn, what).hint(
-                    "to make a first commit, run git commit --allow-empty -m 'first commit'",
-                ));
+                let hint = if self.inner.is_bare() {
+                    // Without a work tree `git commit` refuses to work.
+                    let (place, branch) =
+                        (shell::path(self.common_dir()), self.branch_behind("HEAD"));
+                    format!(
+                        "to bring a first commit, run git push {place} HEAD:{branch} in a clone"
+                    )
+                } else {
+                    "to make a first commit, run git commit --allow-empty -m 'first commit'".into()
+                };
+                return Err(Error::new(Code::HeadUnborn, what).hint(hint));
             }
             Err(error) => return Err(not_commit(error)),
         };

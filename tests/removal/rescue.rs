@@ -261,7 +261,10 @@ fn an_agent_comes_back_where_it_was_and_goes_on() {
     discarded(&agent, &[]);
     fs::create_dir_all(&agent.worktree).expect("made");
     fs::write(agent.worktree.join("other"), "x").expect("written");
-    refused(&rescue(&agent, &["--reopen"]), "path-exists", 3);
+    let output = rescue(&agent, &["--reopen"]);
+    refused(&output, "path-exists", 3);
+    let said = describe(&output);
+    assert!(said.contains("run mv ") && !said.contains("--to"), "{said}");
     fs::remove_dir_all(&agent.worktree).expect("removed");
     repo.git(["branch", &agent.branch, "main"]);
     refused(&rescue(&agent, &["--reopen"]), "branch-exists", 3);

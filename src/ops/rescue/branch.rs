@@ -190,6 +190,7 @@ pub(super) fn require_place(ctx: &Ctx, path: &Path) -> Result<()> {
             .hint("to choose another place, pass --to <directory>"));
     }
     require_empty(path)
+        .map_err(|error| error.hint("to choose another place, pass --to <directory>"))
 }
 
 /// Checks that nothing can be overwritten: a directory without entries, or nothing at all.
@@ -204,7 +205,7 @@ pub(super) fn require_empty(path: &Path) -> Result<()> {
             Code::PathExists,
             format!("{} is not an empty directory", path.display()),
         )
-        .hint("to choose another place, pass --to <directory>")),
+        .hint(format!("to make room, run mv {} <elsewhere>", shell::path(path)))),
     }
 }
 

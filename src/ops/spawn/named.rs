@@ -196,8 +196,11 @@ pub(crate) fn parse_name(name: &str) -> Result<AgentName> {
             .hint("a name is recorded for good; to choose another one, pass --name <name>"));
     }
     AgentName::parse(name).map_err(|rule| {
+        let words = Slug::from_text(name).to_string();
+        // The words alone may be a name that is reserved.
+        let other = AgentName::parse(&words).map_or(format!("agent-{words}"), |_| words.clone());
         Error::new(Code::Usage, format!("`{name}` cannot be an agent's name: {rule}"))
-            .hint(format!("to choose another one, pass --name {}", Slug::from_text(name)))
+            .hint(format!("to choose another one, pass --name {other}"))
     })
 }
 
