@@ -97,7 +97,8 @@ impl Answer for UpdateReport {
         let agent = &self.short_id;
         if self.is_conflicting() {
             return Some(format!(
-                "git agent run {agent} --resume, or resolve them by hand; then git agent update {agent}"
+                "{}, or resolve them by hand; then git agent update {agent}",
+                self.to_go_on
             ));
         }
         self.commit.as_ref().map(|_| format!("git agent show {agent}"))

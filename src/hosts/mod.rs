@@ -50,6 +50,7 @@ pub const INSTRUCTIONS: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 
 pub use claude::WORKTREE_DIR;
 
+use crate::domain::agent::Agent;
 use crate::domain::tool_call::HookEvent;
 use command::{CommandWords, Needs};
 use home::{Ground, Preparation};
@@ -220,6 +221,16 @@ pub fn installed(search: &[PathBuf]) -> impl Iterator<Item = &'static dyn Host> 
 pub fn of_command(command: &str) -> Option<&'static dyn Host> {
     let program = command.split_whitespace().next()?;
     startable().find(|host| host.program() == Some(program))
+}
+
+/// Whether the agent's last run was by a host that goes on with its session.
+pub fn has_session(agent: &Agent) -> bool {
+    let Some(run) = &agent.run else {
+        return false;
+    };
+    let host = of_command(&run.started.command);
+    let ended = run.end.as_ref().and_then(|(exited, _)| exited.session.id.as_ref());
+    host.is_some_and(Host::resumes) && ended.is_some()
 }
 
 /// Where `init` registers, for every host that it can register with.

@@ -1,7 +1,8 @@
 //! An error as JSON has it: on standard error, and in the items of a batch; what remedies are called there.
 
-use crate::domain::Finding;
+use crate::domain::{Agent, Finding};
 use crate::error::{Error, FileProblem, Remedy};
+use crate::hosts;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -131,6 +132,12 @@ pub fn remedy_command(remedy: &Remedy) -> String {
 pub fn to_have_what_others_keep() -> String {
     let command = remedy_command(&Remedy::SynchroniseAll);
     format!("to have what other clones keep, run {command}")
+}
+
+/// The command by which the agent goes on: in its session where it has one.
+pub(super) fn command_to_go_on(agent: &Agent) -> String {
+    let way = if hosts::has_session(agent) { "--resume" } else { "--host <host>" };
+    format!("git agent run {} {way}", agent.id.short())
 }
 
 /// What to do about a finding, with the command where there is one.

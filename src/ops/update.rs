@@ -36,6 +36,7 @@ use crate::git::changes::Staging;
 use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::git::merge::MergeResult;
 use crate::ops::agent_report::TargetReport;
+use crate::ops::error_report::command_to_go_on;
 use crate::proc::signals::Deferred;
 use crate::store::replay;
 use crate::wire::path_text::PathText;
@@ -96,6 +97,9 @@ pub struct UpdateReport {
     /// The paths that are to be resolved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<PathText>,
+    /// The command by which the agent resolves them.
+    #[serde(skip)]
+    pub to_go_on: String,
 }
 
 /// What the caller asked for.
@@ -223,6 +227,7 @@ impl UpdatePlan {
                 UpdateWay::Wait(_, unresolved) => texts(unresolved.iter()),
                 _ => Vec::new(),
             },
+            to_go_on: command_to_go_on(&self.agent),
         }
     }
 

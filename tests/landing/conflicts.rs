@@ -96,7 +96,11 @@ fn conflicts_are_left_as_git_leaves_them_and_are_committed_once_resolved() {
     assert_eq!(agent.git(&["rev-parse", "HEAD", "MERGE_HEAD"]), format!("{tip}\n{main}"));
     // Nothing changes by asking again, and nothing that is unresolved is committed.
     assert_eq!(left(&agent)["conflicts"], json!(PATHS));
-    refused(&run(&agent, "update", &[]), "update-conflicts", 3);
+    let output = run(&agent, "update", &[]);
+    refused(&output, "update-conflicts", 3);
+    // It never ran, so there is no session to go on with.
+    let said = describe(&output);
+    assert!(said.contains(" --host <host>") && !said.contains("--resume"), "{said}");
     refused(&run(&agent, "commit", &["-m", "x"]), "worktree-busy", 3);
     // What the merge brought is nothing that the agent did.
     let mut codes = agent.codes();

@@ -14,8 +14,9 @@ use crate::domain::named::hex;
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, Letter, MessageId, Receivers, Run, Stamp};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::hosts::{self, Host};
+use crate::hosts;
 use crate::ops::agent_report::rfc3339;
+use crate::ops::error_report::command_to_go_on;
 use crate::ops::mail::ReceiversReport;
 use crate::proc::launch;
 use crate::store::mailbox::{Mailbox, Nonce, spool as mailbox_spool};
@@ -110,7 +111,7 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
                     !options.no_wake
                         && !ctx.env.fenced
                         && ctx.env.agent.is_none()
-                        && has_session(agent)
+                        && hosts::has_session(agent)
                 });
             warnings.extend(others.iter().map(stays_asleep));
             Ok(SendPlan { letter, wake, warnings })
@@ -132,19 +133,10 @@ fn asleep(ctx: &Ctx, letter: &Letter) -> Vec<Agent> {
 
 fn stays_asleep(agent: &Agent) -> String {
     let id = agent.id.short();
+    let command = command_to_go_on(agent);
     format!(
-        "nothing runs for agent {id}, which asked; to let it go on with the answer, run git agent run {id} --resume"
+        "nothing runs for agent {id}, which asked; to let it go on with the answer, run {command}"
     )
-}
-
-/// Whether the agent's last run was by a host that goes on with its session.
-fn has_session(agent: &Agent) -> bool {
-    let Some(run) = &agent.run else {
-        return false;
-    };
-    let host = hosts::of_command(&run.started.command);
-    let ended = run.end.as_ref().and_then(|(exited, _)| exited.session.id.as_ref());
-    host.is_some_and(Host::resumes) && ended.is_some()
 }
 
 /// Lets an agent go on that waited, in the background: its host is told the answer in the session that asked.

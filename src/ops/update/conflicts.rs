@@ -27,6 +27,7 @@ use crate::domain::shell;
 use crate::domain::violation::BundleRule;
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::landing::{Checkout, ConflictedMerge};
+use crate::ops::error_report::command_to_go_on;
 use crate::proc::signals::Deferred;
 use crate::store::fsx;
 use std::collections::HashSet;
@@ -74,7 +75,7 @@ pub(super) fn pending(
         }
         let what = format!("a merge into agent {short} is not resolved yet");
         return Err(refusal(what, unresolved)
-            .hint(format!("to let the agent do it, run git agent run {short} --resume"))
+            .hint(format!("to let the agent do it, run {}", command_to_go_on(agent)))
             .hint(format!("to keep a file without markers as it is, run {git} add <path>"))
             .hint(format!("to take the merge back, run {git} merge --abort")));
     }
