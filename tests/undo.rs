@@ -504,6 +504,7 @@ fn what_came_after_a_verdict_or_an_operation_is_shown_alone() {
     assert_eq!(changed(&["--since", &of("verified")]), [json!("src/later.rs")]);
     assert_eq!(changed(&["--since", &of("spawned")]).len(), 2);
     assert_eq!(team.refusal(&["diff", id, "--since", "op-no"]).0, "operation-unknown");
+    assert_eq!(team.refusal(&["diff", id, "--since", "op-"]).0, "operation-unknown");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! `diff`: what an agent changed since its base, committed or not.
 
 use crate::agents::{Ctx, Work, lookup};
-use crate::domain::{Agent, Event, Oid, What};
+use crate::domain::{Agent, Event, Oid, OperationId, What};
 use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::diff::{Detail, DiffSink, Filter};
 use crate::ops::agent_report::BaseReport;
 use crate::store::spawn_commit;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// The answer of `diff`: `git-agent.diff/2`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -98,20 +99,25 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
 fn tree_since(ctx: &Ctx, agent: &Agent, since: &Since) -> Result<Option<Oid>> {
     let id = agent.id.short();
     let events = ctx.ledger().events(agent.spawn_commit)?;
-    let is_of = |event: &Event, name: &str| {
-        event.operation.as_ref().is_some_and(|it| it.as_str().starts_with(name))
-    };
     let tree = match since {
         Since::Verdict => events.iter().rev().find_map(|event| match &event.what {
             What::Verified(verdict) => Some(verdict.tree),
             _ => None,
         }),
         Since::Operation(name) => {
-            let Some(last) = events.iter().rposition(|event| is_of(event, name)) else {
-                let what = format!("the row of agent {id} has no operation {name}");
-                return Err(Error::new(Code::OperationUnknown, what)
-                    .remedy("to see its history", Remedy::History(id)));
+            let unknown = |what: String| {
+                Error::new(Code::OperationUnknown, what)
+                    .remedy("to see its history", Remedy::History(id.clone()))
             };
+            let is_named = |it: &&OperationId| it.as_str().starts_with(name);
+            let named = |event: &Event| event.operation.as_ref().filter(is_named).cloned();
+            let Some(last) = events.iter().rposition(|event| named(event).is_some()) else {
+                return Err(unknown(format!("the row of agent {id} has no operation {name}")));
+            };
+            if events.iter().filter_map(named).collect::<BTreeSet<_>>().len() > 1 {
+                let what = format!("more than one operation of agent {id} begins with {name}");
+                return Err(unknown(what));
+            }
             events.iter().take(last + 1).rev().find_map(|event| match &event.what {
                 What::Verified(verdict) => Some(verdict.tree),
                 What::Committed { tree, .. } => Some(*tree),
