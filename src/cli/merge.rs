@@ -223,14 +223,18 @@ fn close_text(close: &CloseReport, agents: &[TrainDecision]) -> String {
     let mut text = String::new();
     if !close.unfinished.is_empty() {
         let is_unfinished = |one: &&TrainDecision| close.unfinished.contains(&one.agent);
-        let unfinished = agents.iter().filter(is_unfinished);
-        let named: Vec<_> = unfinished.take(NAMED).map(who).collect();
+        let mut unfinished = agents.iter().filter(is_unfinished);
+        let named: Vec<_> = unfinished.clone().take(NAMED).map(who).collect();
         let label = paint(WARN, "not finished:");
         text.push_str(&format!("{label} {}", named.join(", ")));
         if let Some(more @ 1..) = close.unfinished.len().checked_sub(NAMED) {
             text.push_str(&format!(" and {more} more"));
         }
         text.push('\n');
+        let is_idle = |one: &TrainDecision| one.outcome == Fate::Left(State::Idle);
+        if close.question.is_none() && unfinished.any(|one| is_idle(one)) {
+            text.push_str("to end the work of one, run git agent mark done <agent>\n");
+        }
     }
     if let Some(question) = &close.question {
         text.push_str(&format!("{}\n", paint(BOLD, question)));

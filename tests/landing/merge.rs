@@ -475,7 +475,8 @@ fn a_round_closes_with_the_question_or_without_a_word() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let text = close("--format=text");
-    assert!(text.ends_with(&format!("not finished: {}\n", &agent.id[..8])), "{text}");
+    let hint = "to end the work of one, run git agent mark done <agent>";
+    assert!(text.ends_with(&format!("not finished: {}\n{hint}\n", &agent.id[..8])), "{text}");
     agent.verify(&[]);
     let text = close("--format=text");
     assert_eq!(text, format!("{} planned\n", &agent.id[..8]));
