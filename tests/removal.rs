@@ -23,7 +23,7 @@ mod several;
 /// What `uninstall` takes out.
 mod uninstall;
 
-use crate::support::agent::{SHARED_TASK, agent_command, describe};
+use crate::support::agent::{SHARED_TASK, agent_command, answer_of, describe};
 use crate::support::{TestRepo, git_in, git_output};
 use crate::verify::Agent;
 use serde_json::Value;
@@ -75,7 +75,7 @@ pub fn discard(agent: &Agent, arguments: &[&str]) -> Output {
 pub fn discarded(agent: &Agent, arguments: &[&str]) -> Value {
     let output = discard(agent, &[arguments, &["--format=json"]].concat());
     assert!(output.status.success(), "{}", describe(&output));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    answer_of(&output)
 }
 
 /// Fails unless every text is the content of a blob that the keep chain holds, also after git's own

@@ -33,7 +33,7 @@ mod unseen;
 /// The verdict itself: recorded, repeated, cached.
 mod verdict;
 
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::support::{PAST_HOOKS, TestRepo, git_in};
 use serde_json::Value;
 use std::io::ErrorKind;
@@ -148,8 +148,7 @@ pub fn run_in(directory: &Path, id: &str, arguments: &[&str]) -> Output {
 
 /// The report on standard output, whose verdict the status must repeat.
 pub fn report(output: &Output) -> Value {
-    let report: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|_| panic!("no report: {}", describe(output)));
+    let report = answer_of(output);
     // `guard` lets a branch pass for which there is no rule, with null.
     let status = if report["verdict"] == "reject" { 1 } else { 0 };
     assert_eq!(output.status.code(), Some(status), "{}", describe(output));
@@ -172,5 +171,6 @@ pub fn refused(output: &Output, code: &str, status: i32) {
 pub fn refused_json(output: &Output, code: &str, status: i32) {
     assert_eq!(output.status.code(), Some(status), "{}", describe(output));
     let error: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    crate::schema::judge_named(&error);
     assert_eq!(error["error"]["code"], code);
 }

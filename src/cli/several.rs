@@ -126,7 +126,10 @@ pub(super) fn item<A: Answer>(name: &str, done: &Result<A, Error>) -> Value {
         Ok(answer) => answer.json(),
         Err(error) => json!({ "error": error_object(error) }),
     };
-    put(&mut item, "target", name);
+    // A pull request has a target of its own, and its agent is in it.
+    if item.get("target").is_none() {
+        put(&mut item, "target", name);
+    }
     item
 }
 

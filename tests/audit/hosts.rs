@@ -1,6 +1,6 @@
 use crate::sandbox::level;
 use crate::support::TestRepo;
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::Write;
@@ -157,7 +157,7 @@ impl Started {
             .args(arguments)
             .output()
             .expect("git-agent starts");
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)))
+        answer_of(&output)
     }
 
     fn read(&self, path: &str) -> String {

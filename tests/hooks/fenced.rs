@@ -1,6 +1,6 @@
 use super::script;
 use crate::support::TestRepo;
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::verify::Agent;
 use serde_json::Value;
 use std::path::Path;
@@ -33,8 +33,7 @@ fn hooks_of(output: &Output) -> Vec<String> {
 }
 
 fn warnings(output: &Output) -> Vec<String> {
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(output)));
+    let report: Value = answer_of(output);
     let warnings = report["warnings"].as_array().expect("a list");
     let texts = warnings.iter().map(|text| text.as_str().expect("a text"));
     texts.map(str::to_owned).collect()

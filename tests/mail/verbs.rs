@@ -1,6 +1,6 @@
 use super::fsck;
 use crate::support::TestRepo;
-use crate::support::agent::{TASK, agent_command, describe, json_of};
+use crate::support::agent::{TASK, agent_command, answer_of, describe, json_of};
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -49,7 +49,7 @@ fn texts(report: &Value) -> Vec<&str> {
 fn answer(directory: &Path, arguments: &[&str]) -> Value {
     let output =
         agent_command(directory).args(arguments).arg("--format=json").output().expect("starts");
-    serde_json::from_slice(&output.stdout).expect("one JSON object")
+    answer_of(&output)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Agent hosts started by a recipe, with programs that stand in for them.
 
 use crate::support::TestRepo;
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::support::terminal::{read, terminal};
 use serde_json::Value;
 use std::fs;
@@ -49,7 +49,7 @@ impl Stage {
 
 pub(super) fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", describe(output));
-    serde_json::from_slice(&output.stdout).expect("one JSON object")
+    answer_of(output)
 }
 
 /// What the stand-in told, with `ID`, `ID8`, `REPO` and `PROGRAM` in place of what differs from run to run.

@@ -1,6 +1,6 @@
 use super::kernel::Setting;
 use super::{Fenced, beside};
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::verify::Agent;
 use git_agent::domain::sandbox::{Landlock, Level, Mode, Namespaces};
 use serde_json::Value;
@@ -268,7 +268,7 @@ pub(super) fn run_in(agent: &Agent, before: &[&str], options: &[&str], script: &
 }
 
 fn told(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(output)))
+    answer_of(output)
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::{beside, level};
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::support::{TestRepo, git_in, isolated};
 use crate::verify::Agent;
 use serde_json::{Value, json};
@@ -148,7 +148,7 @@ fn run(agent: &Agent, server: &Server, options: &[&str], script: &str) -> Value 
         .env("MAIN", agent.repo.path().join(".git"))
         .output()
         .expect("starts");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)))
+    answer_of(&output)
 }
 
 /// Pushes that the git which is first on `PATH` is told to make, or a git of the agent's worktree with its own remote.
@@ -331,7 +331,7 @@ fn credentials_are_out_of_reach_and_a_commit_that_should_be_signed_is_made() {
             .env("GIT_SSH_COMMAND", "ssh -i key")
             .output()
             .expect("starts");
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)))
+        answer_of(&output)
     };
     let report = with_variables(&[]);
     assert_eq!(report["exit_code"], 0, "{report}");

@@ -1,5 +1,5 @@
 use super::{Fenced, beside, level, shared_agent};
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::support::isolated;
 use crate::verify::Agent;
 use git_agent::domain::sandbox::{Enforcement, Mode, Namespaces};
@@ -21,7 +21,7 @@ fn run(agent: &Agent, options: &[&str], script: &str) -> Output {
 
 fn report(agent: &Agent, options: &[&str], script: &str) -> Value {
     let output = run(agent, &[options, &["--format=json"]].concat(), script);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", describe(&output)))
+    answer_of(&output)
 }
 
 #[test]

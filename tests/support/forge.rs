@@ -1,6 +1,6 @@
 //! A forge that is not there: `gh` and `glab` as scripts that answer recorded command lines.
 
-use super::agent::{agent_command, describe};
+use super::agent::{agent_command, answer_of, describe};
 use super::hub::Hub;
 use super::{git_in, git_output};
 use serde_json::Value;
@@ -107,7 +107,7 @@ impl FakeForge {
     pub fn json(&self, words: &[&str]) -> Value {
         let output = self.run(&[words, &["--format=json"]].concat());
         assert!(output.status.success(), "{words:?}: {}", describe(&output));
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        answer_of(&output)
     }
 
     /// The command lines since the last time, one a line.
