@@ -186,6 +186,39 @@ fn a_warm_worktree_is_brought_to_the_base_by_what_differs() {
 }
 
 #[test]
+fn a_slot_of_an_unlanded_branch_serves_no_other_work() {
+    let repo = with_pool(
+        1,
+        "[setup]\nrun = [\"sh ci/setup.sh\"]\n[checks]\ncommands = [\"sh test.out\"]\n",
+    );
+    repo.write("ci/setup.sh", ". ci/lib.sh\n");
+    repo.write("ci/lib.sh", "test -e test.out || echo 'test ! -e src/bad.rs' > test.out\n");
+    repo.commit_all("a check that set-up makes");
+    repo.git(["checkout", "-q", "-b", "side"]);
+    // A file that no set-up command names, so the trees look the same to set-up.
+    repo.write("ci/lib.sh", "echo 'exit 0' > test.out\n");
+    repo.commit_all("every check succeeds");
+    fill(&repo);
+    repo.git(["checkout", "-q", "main"]);
+    let report = repo.spawn_task(TASK, &[]);
+    assert_eq!(report["claimed"], Value::Null, "{report}");
+    let test = fs::read_to_string(worktree(&report).join("test.out")).expect("set up");
+    assert_eq!(test, "test ! -e src/bad.rs\n");
+    repo.git(["checkout", "-q", "side"]);
+    fill(&repo);
+    repo.git(["checkout", "-q", "main"]);
+    fs::write(worktree(&report).join("src/bad.rs"), "bad\n").expect("written");
+    let id = report["agent_id"].as_str().expect("an id");
+    let output = repo.agent(&["verify", id, "--format", "json"]);
+    let verdict: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(verdict["commands"][0]["exit_code"], 1, "{verdict:#}");
+    // What starts from that branch gets it.
+    let report = repo.spawn_task(TASK, &["--base", "side"]);
+    assert_eq!(report["claimed"], true, "{report}");
+    fill(&repo);
+}
+
+#[test]
 fn a_slot_whose_set_up_wrote_its_path_stays_where_it_is() {
     let repo = with_pool(1, "[setup]\nrun = [\"pwd > here.out\"]\n");
     let filled = fill(&repo);

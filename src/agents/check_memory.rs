@@ -16,17 +16,17 @@ use crate::store::facts::Facts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Earlier versions kept their answers under `checks` and `train`. Those came from worktrees that several checks shared, and are never
-/// read again.
-const KIND: &str = "checked";
+/// Earlier versions kept their answers under `checks`, `train`, `checked`, `checked-tree` and `train-tree`. Those came from worktrees that
+/// several checks shared, or that were set up with unjudged work, and are never read again.
+const KIND: &str = "check-answer";
 /// How long a command took when it last succeeded, in milliseconds.
 const TIME: &str = "check-time";
 /// The tree of an agent's work, merged, in which the commands last succeeded.
-const GREEN_TREE: &str = "checked-tree";
+const GREEN_TREE: &str = "green-tree";
 /// How many tests passed in each of the commands, as far as they said so.
 const COUNTS: &str = "check-tests";
 /// The tree of a train in which the checks of an agent's work succeeded, together with the work below it.
-const TRAIN_TREE: &str = "train-tree";
+const TRAIN_TREE: &str = "green-train";
 const GREEN: &[u8] = b"green\n";
 const RED: &[u8] = b"red\n";
 

@@ -353,6 +353,8 @@ pub(crate) struct CheckSetup {
     pool: Option<String>,
     /// Whether a frozen base that was set up with the same may serve.
     layers: bool,
+    /// The commit that says all this. A warm worktree or a base serves only if it was set up in its history.
+    trusted: Option<Oid>,
     /// Whether results are taken over where the target moved in other projects alone.
     pub(crate) reuses_checks: bool,
 }
@@ -364,7 +366,7 @@ impl CheckSetup {
     /// `settings-invalid`; those of reading objects.
     pub(crate) fn at(ctx: &Ctx, commit: Oid) -> Result<CheckSetup> {
         let roles = roles::load(&ctx.repo, commit)?;
-        CheckSetup::of(&repository_settings::load(&ctx.repo, commit, &roles)?)
+        CheckSetup::of(&repository_settings::load(&ctx.repo, commit, &roles)?, commit)
     }
 
     /// As [`CheckSetup::at`] for the work of an agent. Where others wrote what it started from, that is the target too, and says
@@ -383,11 +385,11 @@ impl CheckSetup {
         Ok(setup)
     }
 
-    /// What settings say.
+    /// What the settings of a commit say.
     ///
     /// # Errors
     /// `settings-invalid` for a glob that is none.
-    pub(crate) fn of(settings: &RepositorySettings) -> Result<CheckSetup> {
+    pub(crate) fn of(settings: &RepositorySettings, commit: Oid) -> Result<CheckSetup> {
         let globs = settings.setup_copy.iter().flatten();
         let copy: Result<Vec<Glob>, _> = globs.map(|glob| Glob::parse(glob)).collect();
         Ok(CheckSetup {
@@ -396,6 +398,7 @@ impl CheckSetup {
             run: settings.setup_run.clone().unwrap_or_default(),
             pool: pool::wanted_setup(settings),
             layers: settings.layered != Some(Layering::Off),
+            trusted: Some(commit),
             reuses_checks: settings.reuses_checks,
         })
     }
@@ -431,18 +434,18 @@ impl CheckSetup {
             // One that cannot be moved to an agent's place is of less use to others.
             self.is_unchanged(ctx, before, tree).then_some(u32::from(!record.pinned))
         };
-        pool::claim(ctx, |_, record| rate(record)).ok()?
+        pool::claim(ctx, self.trusted?, |_, record| rate(record)).ok()?
     }
 
-    /// The base that was set up as this tree would be, with which the least of its files differ; `None` where there is none that could be
+    /// The trusted base that was set up as this tree would be, with which the least of its files differ; `None` where there is none that could be
     /// mounted.
     ///
     /// # Errors
     /// `io`.
     pub(crate) fn base(&self, ctx: &Ctx, tree: Oid) -> Result<Option<FrozenBase>> {
-        if !self.may_be_layered(ctx, tree)? {
+        let (true, Some(trusted)) = (self.may_be_layered(ctx, tree)?, self.trusted) else {
             return Ok(None);
-        }
+        };
         let wanted = self.hash();
         let mut fitting = Vec::new();
         for base in frozen::all(ctx)? {
@@ -452,7 +455,8 @@ impl CheckSetup {
         }
         fitting.sort_by_key(|(changes, _)| *changes);
         for (_, base) in fitting {
-            if base.check()? {
+            let made_of = (base.record.commit.as_str(), base.record.tree.as_str());
+            if pool::may_serve(ctx, trusted, made_of) && base.check()? {
                 return Ok(Some(base).filter(|_| layered::is_possible(ctx)));
             }
         }

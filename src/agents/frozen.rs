@@ -118,8 +118,9 @@ pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<Fro
         return Ok(Ok(base));
     }
     let (tree, setup) = (wanted.tree.to_hex(), wanted.setup());
-    let warm =
-        pool::claim(ctx, |_, record| (record.tree == tree && record.setup == setup).then_some(0))?;
+    let warm = pool::claim(ctx, wanted.commit, |_, record| {
+        (record.tree == tree && record.setup == setup).then_some(0)
+    })?;
     let what = "making a base for layered worktrees";
     let _activity = ctx.activity(what);
     let slot = match warm {

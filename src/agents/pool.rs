@@ -426,12 +426,14 @@ pub(crate) fn slots(ctx: &Ctx) -> Result<impl Iterator<Item = Result<Option<Slot
     Ok(names.map(move |name| Slot::lock_within(ctx, &name, until)))
 }
 
-/// Takes the whole slot that `rate` gives the lowest number and that no person has edited; `None` where there is none.
+/// Takes the whole slot that `rate` gives the lowest number, that no person has edited and that may serve a commit ([`may_serve`]); `None`
+/// where there is none.
 ///
 /// # Errors
 /// `io`.
 pub(crate) fn claim(
     ctx: &Ctx,
+    trusted: Oid,
     rate: impl Fn(&Slot, &SlotRecord) -> Option<u32>,
 ) -> Result<Option<Slot>> {
     let mut best: Option<(u32, Slot)> = None;
@@ -444,8 +446,12 @@ pub(crate) fn claim(
             continue;
         };
         let is_better = best.as_ref().is_none_or(|(other, _)| rating < *other);
-        // Last, because it looks at every file.
-        if is_better && slot.record.as_ref().is_some_and(|record| slot.is_untouched(ctx, record)) {
+        // Last, because it starts git and looks at every file.
+        let fits = |record: &SlotRecord| {
+            may_serve(ctx, trusted, (&record.commit, &record.tree))
+                && slot.is_untouched(ctx, record)
+        };
+        if is_better && slot.record.as_ref().is_some_and(fits) {
             best = Some((rating, slot));
             if rating == 0 {
                 break;
@@ -453,6 +459,15 @@ pub(crate) fn claim(
         }
     }
     Ok(best.map(|(_, slot)| slot))
+}
+
+/// Whether a worktree that was set up at a commit, with that tree, may serve work on top of `trusted`. It holds what the programs of that
+/// commit made. So the files have to be the same, or the commit one that the trusted one contains: everything else is unjudged work of
+/// agents, or of another branch.
+pub(crate) fn may_serve(ctx: &Ctx, trusted: Oid, (commit, tree): (&str, &str)) -> bool {
+    let is_same = || ctx.repo.read_commit(trusted).is_ok_and(|found| found.tree.to_hex() == tree);
+    let is_contained = |commit| ctx.repo.is_ancestor(commit, trusted).unwrap_or(false);
+    is_same() || Oid::from_hex(commit).is_some_and(is_contained)
 }
 
 /// The names of all slots; none is locked.

@@ -176,6 +176,45 @@ fn a_check_copies_where_layers_are_off_or_set_up_reads_what_changed() {
 }
 
 #[test]
+fn a_base_of_an_unlanded_branch_serves_no_check_of_other_work() {
+    let scene = Scene::new("\"sh test.o\"", "");
+    let repo = &scene.repo;
+    let settings = fs::read_to_string(repo.path().join(".config/git-agent.toml")).expect("read");
+    repo.write(".config/git-agent.toml", settings.replace("echo made > made.o", "sh ci/setup.sh"));
+    repo.write("ci/setup.sh", ". ci/lib.sh\n");
+    repo.write("ci/lib.sh", "echo 'test ! -e bad.txt' > test.o\n");
+    repo.commit_all("a check that set-up makes");
+    repo.git(["checkout", "-q", "-b", "side"]);
+    // A file that no set-up command names, so the trees look the same to set-up.
+    repo.write("ci/lib.sh", "echo 'exit 0' > test.o\n");
+    repo.commit_all("every check succeeds");
+    let words = ["spawn", "-m", "Work on the side", "--layered", "--base", "side", "--scope", "**"];
+    let output = repo.agent(&words);
+    if describe(&output).contains("no layered worktree can be had here: ") {
+        return;
+    }
+    assert!(output.status.success(), "{}", describe(&output));
+    repo.git(["checkout", "-q", "main"]);
+    repo.agent_json(&["spawn", "-m", "Break it", "--name", "one", "--scope", "**"]);
+    scene.edit("one", "touch bad.txt");
+    for _ in 0..2 {
+        let report = scene.verify("one");
+        assert_eq!(report["commands"][0]["exit_code"], 1, "{report:#}");
+    }
+    // One that was made of the target's own history serves.
+    let Some(_) = scene.spawn("two") else {
+        return;
+    };
+    let report = scene.verify("one");
+    let command = &report["commands"][0];
+    assert_eq!(
+        (&command["exit_code"], &command["layered"]),
+        (&1.into(), &true.into()),
+        "{report:#}"
+    );
+}
+
+#[test]
 fn eight_checks_at_once_share_a_base() {
     let scene = Scene::new(
         "\"mkdir \\\"$TMPDIR/o\\\" && sh tell.sh \\\"$TMPDIR/o\\\" && cat mine.txt\"",

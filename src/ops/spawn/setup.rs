@@ -250,7 +250,7 @@ fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
     let wanted = plan.wanted_files();
     let hash = pool::setup_hash(wanted.copy, &plan.task.setup_run, wanted.include);
     let tree = plan.commit.tree.to_hex();
-    let slot = pool::claim(ctx, |slot, record| {
+    let slot = pool::claim(ctx, plan.base.oid, |slot, record| {
         // Their `.git` files name the slot's admin directory by its path.
         let has_submodules = slot.admin_dir.join(MODULES).exists();
         let is_placeable = !has_submodules
