@@ -1,6 +1,7 @@
 //! `archive` and `ack`: messages that their reader is done with, and deleting what is not needed any more.
 
 use crate::agents::Ctx;
+use crate::agents::authority::require_orchestrator;
 use crate::agents::names::reader_of;
 use crate::agents::spool::leave_receipt;
 use crate::domain::MessageId;
@@ -177,9 +178,10 @@ pub fn plan_expiry(ctx: &Ctx, retention: Retention) -> Result<ExpirePlan> {
 /// Archives and deletes it.
 ///
 /// # Errors
-/// `lost-race` when the mailbox was rewritten meanwhile; `lock-timeout`, `disk-full`,
+/// `orchestrator-only` inside an agent; `lost-race` when the mailbox was rewritten meanwhile; `lock-timeout`, `disk-full`,
 /// `repo-read-only`, `repo-corrupt`.
 pub fn expire(ctx: &Ctx, plan: ExpirePlan) -> Result<ExpireReport> {
+    require_orchestrator(ctx)?;
     let mut report = plan.report();
     let reached = |step: &str| ctx.reached(step);
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
