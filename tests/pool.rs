@@ -2,6 +2,7 @@
 
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, ctx};
+use crate::support::terminal::OnTerminal;
 use crate::support::{TestRepo, git_in, git_output};
 use git_agent::agents::ctx::Ctx;
 use git_agent::ops::pool;
@@ -216,6 +217,32 @@ fn a_slot_of_an_unlanded_branch_serves_no_other_work() {
     let report = repo.spawn_task(TASK, &["--base", "side"]);
     assert_eq!(report["claimed"], true, "{report}");
     fill(&repo);
+}
+
+#[test]
+fn the_branch_of_an_agent_says_nothing_of_the_pool() {
+    let repo = with_pool(1, COUNTED);
+    let path = worktree(&repo.spawn_task(TASK, &[]));
+    let planted = repo.path().with_file_name("planted");
+    let settings = format!("[pool]\nsize = 3\n[setup]\nrun = [\"touch {}\"]\n", planted.display());
+    fs::write(path.join(".config/git-agent.toml"), settings).expect("written");
+    git_in(&path, ["-c", "core.hooksPath=/dev/null", "commit", "-qam", "settings"]);
+    for words in [["pool", "fill"], ["pool", "drain"], ["inbox", "--expire"]] {
+        let output = agent_command(&path).args(words).output().expect("starts");
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("error[orchestrator-only]"), "{said}");
+    }
+    // A person may, wherever they stand.
+    let mut command = agent_command(&path);
+    command.args(["pool", "fill"]);
+    let mut screen = OnTerminal::of(command, 100, 30);
+    let status = screen.child.wait().expect("ends");
+    assert!(status.success(), "{}", screen.sent());
+    assert!(!planted.exists());
+    let report = repo.agent_json(&["pool", "status"]);
+    assert_eq!((&report["size"], &report["slots"][0]["state"]), (&json!(1), &json!("ready")));
+    assert_eq!(report["slots"][0]["commit"], repo.git(["rev-parse", "HEAD"]));
 }
 
 #[test]

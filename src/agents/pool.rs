@@ -89,7 +89,8 @@ pub(crate) fn wanted_setup(settings: &RepositorySettings) -> Option<String> {
 pub(crate) fn refill_later(ctx: &Ctx) {
     if let (Some(program), Ok(root)) = (&ctx.env.program, ctx.repo.root()) {
         let words = ["pool", "fill", "--unless-busy"];
-        launch::start(program, words.into_iter(), &root, &[]);
+        // What is kept ready is the repository's and not that of the agent that took some of it, which may not decide about it.
+        launch::start(program, words.into_iter(), &root, &[("GIT_AGENT_ID", String::new())]);
     }
 }
 

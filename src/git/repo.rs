@@ -174,6 +174,19 @@ impl Repo {
         Ok(entries.next().is_some())
     }
 
+    /// The commit that the main worktree is at, wherever the caller stands.
+    ///
+    /// # Errors
+    /// `head-unborn`; those of opening the repository.
+    pub fn main_head(&self) -> Result<Oid> {
+        let head = if self.inner.is_worktree() {
+            Repo::open_git_dir(&self.common_dir)?.resolve_commit("HEAD")
+        } else {
+            self.resolve_commit("HEAD")
+        };
+        Ok(head?.commit)
+    }
+
     /// Resolves a revision to a commit, once.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! `pool`: the warm worktrees that spawns claim: how they stand, filling and emptying.
 //!
 //! ```text
-//! fill   settings at HEAD -> sweep -> what does not fit goes -> [begin, add, populate, set up, ready] until there are enough
+//! fill   settings at HEAD of the main worktree -> sweep -> what does not fit goes -> [begin, add, populate, set up, ready] until there are enough
 //! spawn  claim -> bring to the base -> take over                                            (ops/spawn/slot)
 //! drain  what no process works on goes
 //! ```
@@ -9,7 +9,7 @@
 //! A slot is made from a commit and from what the repository's settings at that commit say, never from anything that an agent
 //! wrote. Which process has a slot, and what a dead one left, is told by OS locks ([`crate::agents::pool`]).
 
-use crate::agents::authority::require_whole_view;
+use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::agents::commands::in_one_line;
 pub use crate::agents::furnish::STEPS;
 use crate::agents::furnish::WantedContent;
@@ -34,7 +34,7 @@ const FAILURE: &str = "failure";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "schema", rename = "git-agent.pool/1")]
 pub struct PoolReport {
-    /// How many warm worktrees the settings at HEAD ask for.
+    /// How many warm worktrees the settings at HEAD of the main worktree ask for.
     pub size: usize,
     /// Those that no process is working on.
     pub slots: Vec<SlotReport>,
@@ -81,7 +81,7 @@ pub struct SlotReport {
     pub name: String,
     /// Where it is, absolute.
     pub worktree_abspath: String,
-    /// `ready`, `stale` for one that was set up otherwise than the settings at HEAD say, `edited` for one in which a person has
+    /// `ready`, `stale` for one that was set up otherwise than these settings say, `edited` for one in which a person has
     /// worked, or `broken` for what a killed process left.
     pub state: &'static str,
     /// The commit whose files it has.
@@ -186,9 +186,10 @@ fn report(ctx: &Ctx, slot: &Slot, wanted: &WantedSlot) -> SlotReport {
 /// another process does that already, `waits` for it, or leaves it to that one.
 ///
 /// # Errors
-/// `setup-failed`; those of making a worktree. What was made until then stays.
+/// `orchestrator-only` inside an agent; `setup-failed`; those of making a worktree. What was made until then stays.
 pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
     require_whole_view(ctx)?;
+    require_orchestrator(ctx)?;
     let filled = fill_slots(ctx, waits);
     let place = failure_place(ctx);
     match &filled {
@@ -207,9 +208,10 @@ pub fn fill(ctx: &Ctx, waits: bool) -> Result<PoolReport> {
 /// Removes every warm worktree that no process is working on. What was edited in one is kept first.
 ///
 /// # Errors
-/// `io`.
+/// `orchestrator-only` inside an agent; `io`.
 pub fn drain(ctx: &Ctx) -> Result<PoolReport> {
     require_whole_view(ctx)?;
+    require_orchestrator(ctx)?;
     let (removed, kept) = pool::remove_all(ctx, pool::slots(ctx)?, |_| true)?;
     Ok(PoolReport { removed, kept, ..status(ctx)? })
 }
@@ -230,7 +232,7 @@ fn disk_use(directory: &Path) -> u64 {
 
 // Making warm worktrees.
 
-/// What a warm worktree is to be, by the settings at HEAD.
+/// What a warm worktree is to be, by the settings at HEAD of the main worktree: an agent's own HEAD says nothing, wherever the caller stands.
 struct WantedSlot {
     /// How many.
     size: usize,
@@ -251,7 +253,7 @@ impl WantedSlot {
         };
         // As a spawn finds its base: HEAD says where settings are, and these may name another
         // start.
-        let mut commit = ctx.repo.resolve_commit("HEAD")?.commit;
+        let mut commit = ctx.repo.main_head()?;
         let mut settings = load(commit)?;
         if let Some(base) = &settings.base {
             commit = ctx.repo.resolve_commit(base)?.commit;
