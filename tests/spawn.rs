@@ -1,6 +1,7 @@
 //! `spawn` on real repositories, with git as the witness.
 
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};
+use crate::support::terminal::OnTerminal;
 use crate::support::{TestRepo, assert_unchanged, git_in, git_output, snapshot};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -571,4 +572,35 @@ fn of_several_tasks_the_failed_one_is_named() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("error[setup-failed]") && said.contains("silent.toml"), "{said}");
     assert!(!said.contains("caused by:"), "{said}");
+}
+
+#[test]
+fn a_person_in_an_agents_worktree_runs_nothing_that_its_branch_says() {
+    let repo = TestRepo::with_commit();
+    repo.write(".config/git-agent.toml", "[bundle]\nrequired = false\n");
+    repo.commit_all("settings");
+    let first = repo.spawn();
+    let (branch, path) = (text(&first, "branch"), worktree_of(&first));
+    let planted = repo.path().with_file_name("planted");
+    let settings = format!(
+        "[setup]\nrun = [\"touch {0}\"]\n[hooks]\nafter_spawn = [\"touch {0}\"]\n[defaults]\ndeny = [\"src/lib.rs\"]\n",
+        planted.display()
+    );
+    std::fs::write(path.join(".config/git-agent.toml"), settings).expect("written");
+    git_in(&path, ["-c", "core.hooksPath=/dev/null", "commit", "-qam", "settings"]);
+    let mut command = agent_command(&path);
+    command.args(["spawn", "Go on with that work", "--name", "second"]);
+    let mut screen = OnTerminal::of(command, 400, 30);
+    let status = screen.child.wait().expect("ends");
+    let said = screen.sent();
+    assert!(status.success(), "{said}");
+    assert!(said.contains(&format!("the new agent starts from {branch}")), "{said}");
+    assert!(!planted.exists());
+    let second = repo.agent_json(&["show", "second"]);
+    assert_eq!(second["base"]["oid"], repo.git(["rev-parse", branch]), "{second}");
+    assert!(!second["denylist"].to_string().contains("src/lib.rs"), "{second}");
+    // Who names the branch trusts it.
+    let task = repo.task_file(TASK);
+    repo.agent_json(&["spawn", &task, "--base", branch]);
+    assert!(planted.exists());
 }

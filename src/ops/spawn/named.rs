@@ -127,12 +127,19 @@ fn usual_base(ctx: &Ctx, draft: &TaskDraft, options: &SpawnOptions) -> Result<Op
         return Ok(None);
     }
     // Read at HEAD: the base, whose settings otherwise hold, is what is being looked for.
-    let head = ctx.repo.resolve_commit("HEAD")?.commit;
-    if repository_settings::read(&ctx.repo, head)?.is_none() {
+    base_named_at(ctx, ctx.repo.resolve_commit("HEAD")?.commit)
+}
+
+/// The base that the repository's settings at a commit name.
+///
+/// # Errors
+/// `settings-invalid`, `repo-corrupt`.
+pub(super) fn base_named_at(ctx: &Ctx, commit: Oid) -> Result<Option<String>> {
+    if repository_settings::read(&ctx.repo, commit)?.is_none() {
         return Ok(None);
     }
-    let roles = roles::load(&ctx.repo, head)?;
-    Ok(repository_settings::load(&ctx.repo, head, &roles)?.base)
+    let roles = roles::load(&ctx.repo, commit)?;
+    Ok(repository_settings::load(&ctx.repo, commit, &roles)?.base)
 }
 
 /// The name that the agent gets, where one was asked for. That a live agent has it already is a warning.

@@ -24,7 +24,7 @@ use crate::ops::spawn::contract::{
     Spawner,
 };
 use crate::ops::spawn::named::{self, Found};
-use crate::ops::spawn::{globs, place, setup};
+use crate::ops::spawn::{globs, place, setup, start};
 use crate::store::spawn_commit::SPAWN_SUBJECT;
 use crate::store::{Ledger, repository_settings};
 use crate::wire::policy::{self, Policy, TRAILER};
@@ -47,6 +47,8 @@ const FORK_COPIES: &str = "no ignored files were copied: programs of a fork woul
 pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<SpawnPlan> {
     // Who asks, and what the names in the task stand for.
     let asker = authority::require_no_recursion(&ctx.env)?;
+    let here = start::in_agents_worktree(ctx, &draft, options, asker.is_none())?;
+    let options = here.as_ref().unwrap_or(options);
     let mut planner = Planner::new(ctx, &draft, options)?;
     let Found { base, settings_at, roles, mut settings, character, parent } =
         planner.look_up(&mut draft)?;

@@ -1,4 +1,4 @@
-//! Where an agent starts that works on what others wrote: a pull request, or a branch that only a remote has.
+//! Where an agent starts that works on what others wrote: a pull request, a branch that only a remote has, or an agent's branch.
 //!
 //! ```text
 //! pull request ─> its head, fetched ───> base commit       nothing of it is obeyed
@@ -10,17 +10,21 @@
 //! copy and its instructions are read from the branch that it is for. The set-up commands of that branch run behind the fence, because
 //! they run programs of the pull request, such as the scripts of its `package.json`.
 
+use crate::agents::current::CurrentAgent;
 use crate::agents::forge::{ForgeClient, RequestState};
 use crate::agents::lookup::remote_name;
+use crate::agents::real_path::real_path;
 use crate::agents::work::base_of;
-use crate::agents::{Ctx, forge};
+use crate::agents::{Ctx, forge, own_changes};
 use crate::domain::event::Base;
 use crate::domain::forge::Forge;
 use crate::domain::quoted::{beginning, quoted};
-use crate::domain::{Agent, Oid, branch_name};
+use crate::domain::{Agent, Oid, TaskDraft, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::Fetched;
+use crate::ops::spawn::contract::SpawnOptions;
+use crate::ops::spawn::{named, place};
 use crate::store::spawn_commit;
 use crate::wire::policy::LandsOn;
 use std::time::{Duration, Instant};
@@ -59,7 +63,7 @@ impl ForgeText {
 }
 
 /// A branch that is not here, fetched from the usual remote; `None` for one that is here. Its files are those of its author, so
-/// the settings are those of HEAD.
+/// the settings are those of HEAD of the main worktree.
 ///
 /// # Errors
 /// `usage` where the remote has no such branch; those of the network.
@@ -77,7 +81,8 @@ pub fn of_branch(ctx: &Ctx, branch: &str) -> Result<Option<Start>> {
     let remote = remote_name(ctx, None)?;
     let copy = format!("refs/remotes/{remote}/{short}");
     fetch(ctx, &remote, &[(&full, &copy)], &format!("branch {short}"))?;
-    let settings = ctx.repo.resolve_commit("HEAD")?.commit;
+    // Wherever the caller stands: an agent's own HEAD says nothing.
+    let settings = ctx.repo.main_head()?;
     let repository = forge::of_remote(ctx, &remote)?.map(|forge| forge.name());
     Ok(Some(Start {
         base: Base { refname: Some(full.clone()), oid: require_tip(ctx, &copy)? },
@@ -88,7 +93,7 @@ pub fn of_branch(ctx: &Ctx, branch: &str) -> Result<Option<Start>> {
             branch: full,
         }),
         warnings: vec![format!(
-            "{short} was fetched from {remote}; settings, roles and hooks are those of HEAD"
+            "{short} was fetched from {remote}; settings, roles and hooks are those of the main worktree's HEAD"
         )],
     }))
 }
@@ -175,6 +180,66 @@ pub fn of_issue(ctx: &Ctx, who: &str) -> Result<ForgeText> {
     let texts = [("title", &issue.title), ("text", &issue.body)];
     let lead = format!("Resolve {called}.");
     Ok(forge_text(&client.forge, lead, &called, texts))
+}
+
+/// What a spawn asks for in an agent's worktree without naming a base. It starts from that agent's branch, and nothing there is obeyed: the
+/// settings that bind the agent hold, as for what it spawns in a sandbox. Where these name a base, it starts from that. `None` elsewhere,
+/// where the options hold as they are.
+///
+/// # Errors
+/// Those of finding the agent, of its settings and of own changes.
+pub(super) fn in_agents_worktree(
+    ctx: &Ctx,
+    draft: &TaskDraft,
+    options: &SpawnOptions,
+    warns: bool,
+) -> Result<Option<SpawnOptions>> {
+    let is_named = options.base.is_some() || draft.base().is_some();
+    let Some(top) = ctx
+        .repo
+        .workdir()
+        .filter(|_| !is_named && options.start.is_none() && options.adopt.is_none())
+    else {
+        return Ok(None);
+    };
+    // The worktree around a nested repository is another one's.
+    let is_own =
+        |home: &CurrentAgent| real_path(home.repo.git_dir()) == real_path(ctx.repo.git_dir());
+    let Some(home) = CurrentAgent::around(top)?.filter(is_own) else {
+        return Ok(None);
+    };
+    let Some(settings) = spawn_commit::settings_commit(&ctx.repo, &home.agent)? else {
+        return Ok(None);
+    };
+    let mut options = options.clone();
+    // What is uncommitted belongs to HEAD, so it can start from no other base.
+    if !options.with_changes {
+        options.base = named::base_named_at(ctx, settings)?;
+    }
+    if options.base.is_some() {
+        return Ok(Some(options));
+    }
+    let head = ctx.repo.resolve_commit("HEAD")?;
+    let mut oid = head.commit;
+    if options.with_changes {
+        oid = own_changes::commit(ctx, oid, &place::bundle_dir(ctx)?)?.unwrap_or(oid);
+    }
+    let id = home.agent.id.short();
+    let from = head
+        .refname
+        .as_deref()
+        .map_or_else(|| head.commit.short(), |name| branch_name(name).to_owned());
+    let warning = format!(
+        "this is the worktree of agent {id}, so the new agent starts from {from}, and settings, roles and hooks are those that bind \
+         agent {id}; to start from elsewhere, pass --base <rev>"
+    );
+    options.start = Some(Start {
+        base: Base { refname: head.refname, oid },
+        settings,
+        lands_on: None,
+        warnings: warns.then_some(warning).into_iter().collect(),
+    });
+    Ok(Some(options))
 }
 
 /// Where an agent that works on what others wrote starts once more: from what is there by now, with the settings of before.
