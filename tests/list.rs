@@ -367,3 +367,23 @@ fn a_long_name_leaves_room_for_the_others() {
     assert!(lines[1].contains(" nnnnnnnnnnn") && lines[1].contains("…  ready"), "{text}");
     assert!(lines[2].contains(" fixer  "), "{text}");
 }
+
+#[test]
+fn what_is_written_after_a_landing_keeps_an_agent_in_the_list() {
+    let agent = Agent::new();
+    agent.write("src/one.rs", "pub fn one() {}\n");
+    agent.repo.agent_json(&["merge", &agent.id]);
+    let listed = || agent.repo.agent_json(&["list"])["agents"].clone();
+    assert_eq!(listed(), json!([]));
+    agent.write("src/one.rs", "pub fn one() {}\npub fn two() {}\n");
+    let rows = listed();
+    assert_eq!(
+        (&rows[0]["agent_id"], &rows[0]["state"], &rows[0]["uncommitted"]),
+        (&json!(agent.id), &json!("merged"), &json!(1)),
+        "{rows}"
+    );
+    // The rows alone tell nothing of files.
+    assert_eq!(agent.repo.agent_json(&["list", "--fast"])["agents"], json!([]));
+    agent.repo.agent_json(&["merge", &agent.id]);
+    assert_eq!(listed(), json!([]));
+}

@@ -14,17 +14,18 @@ use crate::agents::{Ctx, lookup};
 use crate::domain::named::named;
 use crate::domain::{Agent, State};
 use crate::error::{Code, Result};
-use crate::store::roles;
+use crate::store::{layout, roles};
 use globset::GlobMatcher;
 use serde::Serialize;
 use std::cmp::Reverse;
+use std::collections::HashSet;
 
 const SCHEMA: &str = "git-agent.list/3";
 
 /// Which agents are wanted, and in what order.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
-    /// Also those that are landed or discarded.
+    /// Also those that are discarded, or landed with nothing uncommitted since.
     pub all: bool,
     /// Only those in this state; implies `all`.
     pub state: Option<State>,
@@ -76,7 +77,12 @@ pub struct ListedAgent {
 impl ListedAgent {
     /// Whether it is in the state that is wanted, which only a look at its work can tell of some.
     pub(in crate::ops) fn is_wanted(&self, options: &ListOptions) -> bool {
-        options.state.is_none_or(|state| self.agent.state == state.as_str())
+        match options.state {
+            Some(state) => self.agent.state == state.as_str(),
+            None if options.all || self.agent.state != State::Merged.as_str() => true,
+            // What was written since its work landed.
+            None => self.standing.uncommitted.known().is_some_and(|count| *count > 0),
+        }
     }
 
     pub(in crate::ops) fn new(
@@ -209,6 +215,15 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
         None => None,
     };
     let common_dir = ctx.repo.common_dir();
+    // Of those that have landed, only one that still has a worktree may hold more than that.
+    let left = if options.all || options.fast || options.state.is_some() {
+        HashSet::new()
+    } else {
+        ctx.repo.worktrees()?.into_iter().map(|worktree| worktree.name).collect()
+    };
+    let may_hold_more = |agent: &Agent| {
+        agent.state == State::Merged && left.contains(&layout::worktree_name(agent.id))
+    };
     let mut agents = lookup::agents(ctx)?;
     if let Some(role) = &options.role {
         require_role(ctx, role, &agents)?;
@@ -218,7 +233,7 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
             // Whether it is idle is known only once its worktree was looked at, which `is_wanted`
             // waits for.
             Some(state) => may_be(shown_state(common_dir, agent), state),
-            None => options.all || shown_state(common_dir, agent).is_open(),
+            None => options.all || shown_state(common_dir, agent).is_open() || may_hold_more(agent),
         };
         let role = options.role.is_none() || agent.role == options.role;
         let dna = options.dna.as_ref().is_none_or(|dna| {
