@@ -111,3 +111,35 @@ fn what_a_kill_leaves_the_next_landing_completes() {
     answer(&agent, "merge", &[]);
     require_sound(&agent);
 }
+
+#[test]
+fn a_symlink_in_the_place_of_a_directory_is_not_replaced() {
+    let repo = TestRepo::with_commit();
+    repo.write("src/sub/d", "d\n");
+    repo.write("src/sub/e", "e\n");
+    repo.commit_all("a directory");
+    let agent = Agent::spawned_in(repo, TASK);
+    agent.write("src/sub/d", "changed\n");
+    agent.commit("a file in it");
+    agent.verify(&[]);
+    let top = agent.repo.path();
+    let elsewhere = top.with_file_name("elsewhere");
+    fs::rename(top.join("src/sub"), &elsewhere).expect("moved");
+    symlink(&elsewhere, top.join("src/sub")).expect("a link");
+    for options in [&[][..], &["--no-ff"], &["--squash"]] {
+        let output = run(&agent, "merge", options);
+        refused(&output, "target-dirty", 3);
+        assert!(describe(&output).contains("  src/sub\n"), "{}", describe(&output));
+    }
+    assert!(!agent.repo.agent(&["train", &agent.id]).status.success());
+    assert_eq!(fs::read_link(top.join("src/sub")).expect("a link"), elsewhere);
+    fs::remove_file(top.join("src/sub")).expect("removed");
+    fs::rename(&elsewhere, top.join("src/sub")).expect("moved back");
+    answer(&agent, "merge", &[]);
+    require_sound(&agent);
+    // Taking it back moves the files as well.
+    fs::rename(top.join("src/sub"), &elsewhere).expect("moved");
+    symlink(&elsewhere, top.join("src/sub")).expect("a link");
+    assert!(!agent.repo.agent(&["undo"]).status.success());
+    assert_eq!(fs::read_link(top.join("src/sub")).expect("a link"), elsewhere);
+}

@@ -9,7 +9,7 @@
 
 use crate::domain::change::{Content, Difference};
 use crate::domain::path::split_once;
-use crate::domain::{Change, ChangeKind, Oid, shell};
+use crate::domain::{Change, Oid, shell};
 use crate::error::{Code, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::files::separate::wait_for_another_time;
@@ -177,14 +177,9 @@ impl Checkout {
         Err(self.dirty(&touched.collect(), said.trim())?)
     }
 
-    /// What git's own rehearsal does not see to: untracked files, ignored or not, where one would be added.
+    /// What git's own rehearsal does not see to: untracked files, ignored or not, where one would be added or a directory is needed.
     fn require_room(&self, way: &Way<'_>, index: &Path) -> Result<()> {
-        let added = way
-            .changes
-            .iter()
-            .filter(|change| matches!(change.kind, ChangeKind::Added | ChangeKind::TypeChanged))
-            .map(|change| change.path.as_slice());
-        let hidden = self.in_the_way(added, index)?;
+        let hidden = self.in_the_way(&way.changes, index)?;
         if hidden.is_empty() { Ok(()) } else { Err(self.blocked(&hidden, "")) }
     }
 

@@ -3,7 +3,7 @@
 
 use super::{ATTEMPTS, Checkout, PAUSE, precheck};
 use crate::domain::path::directories;
-use crate::domain::{Quoted, shell};
+use crate::domain::{Change, ChangeKind, Quoted, shell};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Remedy, Result};
 use crate::git::WorktreeLayer;
 use crate::git::changes::{Asked, status};
@@ -20,15 +20,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 impl Checkout {
-    /// What git does not track and would have to make room for the added paths, ignored or not.
-    pub(super) fn in_the_way<'a>(
-        &self,
-        added: impl Iterator<Item = &'a [u8]>,
-        index: &Path,
-    ) -> Result<Vec<Vec<u8>>> {
+    /// What git does not track and would have to make room for the changes, ignored or not.
+    pub(super) fn in_the_way(&self, changes: &[Change], index: &Path) -> Result<Vec<Vec<u8>>> {
+        let is_there = |place: &&[u8]| self.metadata(place).is_some();
+        let is_added = |kind| matches!(kind, ChangeKind::Added | ChangeKind::TypeChanged);
+        let added = changes.iter().filter(|change| is_added(change.kind));
+        // Git takes a symlink that leads to the same files for the directory, finds them unchanged, and removes the link.
+        let above: BTreeSet<_> =
+            changes.iter().flat_map(|change| directories(&change.path)).collect();
+        let above =
+            above.into_iter().filter(|place| self.metadata(place).is_some_and(|it| !it.is_dir()));
         // Listing untracked files is a tour of the worktree. Most landings add no path at which
         // something is, and need none.
-        let occupied: BTreeSet<&[u8]> = added.filter_map(|path| self.occupant(path)).collect();
+        let occupied: BTreeSet<&[u8]> =
+            added.map(|change| change.path.as_slice()).filter(is_there).chain(above).collect();
         if occupied.is_empty() {
             return Ok(Vec::new());
         }
@@ -44,17 +49,6 @@ impl Checkout {
         };
         let others = command::names(&listed);
         Ok(others.filter(blocks).map(<[u8]>::to_vec).collect())
-    }
-
-    /// The path itself if something is there, or the directory above it that is none.
-    fn occupant<'a>(&self, path: &'a [u8]) -> Option<&'a [u8]> {
-        let above: Vec<_> = directories(path).collect();
-        for place in above.into_iter().rev() {
-            if !self.metadata(place)?.is_dir() {
-                return Some(place);
-            }
-        }
-        self.metadata(path).map(|_| path)
     }
 
     fn metadata(&self, path: &[u8]) -> Option<fs::Metadata> {
