@@ -2,7 +2,7 @@
 
 use crate::agents::real_path::real_path;
 use crate::domain::scope::{CaseIndex, CaseRule, is_control_file};
-use crate::domain::violation::{Boundary, Reason};
+use crate::domain::violation::{Boundary, Links, OtherNames, Reason};
 use crate::domain::{
     Agent, BundleRule, Change, ChangeKind, Glob, Isolation, Oid, RepoPath, Scope, Violation,
     tool_call,
@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// What binds one agent.
 pub struct ScopeGuard<'r> {
@@ -26,8 +27,9 @@ pub struct ScopeGuard<'r> {
     agent: Agent,
     policy: Policy,
     boundary: Boundary,
-    /// What is tracked, for names that differ only by case. The base's, which no agent can change.
+    /// What is tracked, for other names of a path. The base's, which no agent can change.
     base_tree: Oid,
+    links: Rc<SharedLinks>,
 }
 
 /// The agent whose worktree the repository was opened from; `None` outside every agent's worktree.
@@ -100,6 +102,7 @@ impl<'r> ScopeGuard<'r> {
             .ok_or_else(|| broken(format!("`{}` is no commit", policy.base_oid)))?;
         Ok(ScopeGuard {
             boundary: boundary(repo, &policy, scopes).map_err(broken)?,
+            links: Rc::clone(&scopes.links),
             base_tree: repo.read_commit(base)?.tree,
             repo,
             agent,
@@ -127,10 +130,10 @@ impl<'r> ScopeGuard<'r> {
     /// # Errors
     /// `repo-corrupt` when the base's trees are missing.
     pub fn judge(&self, changes: &[Change], bundle: BundleRule) -> Result<Vec<Violation>> {
-        let tracked = self.tracked_near(changes, None)?;
+        let others = self.other_names(changes, None)?;
         Ok(changes
             .iter()
-            .filter_map(|change| self.boundary.violation(change, bundle, &tracked))
+            .filter_map(|change| self.boundary.violation(change, bundle, &others))
             .collect())
     }
 
@@ -169,31 +172,73 @@ impl<'r> ScopeGuard<'r> {
     /// `repo-corrupt` when a tree is missing.
     pub fn judge_landing(&self, target: Oid, merged: Oid) -> Result<Vec<Violation>> {
         let changes = self.repo.tree_changes(&[target], merged)?;
-        let tracked = self.tracked_near(&changes, Some(target))?;
+        let others = self.other_names(&changes, Some(target))?;
         let judge = |change| {
             let rule = BundleRule::NeverCommitted;
-            self.boundary.violation(change, rule, &tracked)
+            self.boundary.violation(change, rule, &others)
         };
         Ok(changes.iter().filter_map(judge).collect())
     }
 
-    /// The tracked paths that those which may be new could collide with where case is ignored: those of the base, and of the
-    /// tree to land on if there is one.
+    /// The other names of changed paths: in the base, in the tree to land on if there is one, and by symlinks among the changes.
     ///
     /// # Errors
     /// `repo-corrupt` when a tree is missing.
-    pub fn tracked_near(&self, changes: &[Change], target: Option<Oid>) -> Result<CaseIndex> {
+    pub fn other_names(&self, changes: &[Change], target: Option<Oid>) -> Result<OtherNames> {
         let target = target.filter(|target| *target != self.base_tree);
         let trees: Vec<Oid> = [self.base_tree].into_iter().chain(target).collect();
-        tracked_near(self.repo, &trees, &self.boundary, changes)
+        other_names(self.repo, &trees, &self.boundary, changes, &self.links)
+    }
+}
+
+/// The other names of changed paths in these trees, and by symlinks among the changes.
+///
+/// # Errors
+/// `repo-corrupt` when a tree is missing.
+pub(crate) fn other_names(
+    repo: &Repo,
+    trees: &[Oid],
+    boundary: &Boundary,
+    changes: &[Change],
+    shared: &SharedLinks,
+) -> Result<OtherNames> {
+    if changes.is_empty() || !boundary.edits {
+        return Ok(OtherNames::default());
+    }
+    let mut links = Links::new();
+    let mut add = |path: &[u8], target: &[u8]| {
+        links.entry(path.to_vec()).or_default().insert(target.to_vec());
+    };
+    for tree in trees {
+        shared.of(repo, *tree)?.iter().for_each(|(path, target)| add(path, target));
+    }
+    for change in changes {
+        change.link.iter().for_each(|target| add(&change.path, target));
+    }
+    let spellings = tracked_near(repo, trees, boundary, changes)?;
+    Ok(OtherNames::new(spellings, &boundary.scope, &links))
+}
+
+/// The symlinks of trees that were read before.
+#[derive(Default)]
+pub struct SharedLinks(RefCell<HashMap<Oid, Rc<LinksOfTree>>>);
+
+/// Each with its target.
+type LinksOfTree = Vec<(Vec<u8>, Vec<u8>)>;
+
+impl SharedLinks {
+    fn of(&self, repo: &Repo, tree: Oid) -> Result<Rc<LinksOfTree>> {
+        if let Some(links) = self.0.borrow().get(&tree) {
+            return Ok(Rc::clone(links));
+        }
+        let links = Rc::new(repo.symlinks(tree)?);
+        self.0.borrow_mut().insert(tree, Rc::clone(&links));
+        Ok(links)
     }
 }
 
 /// The paths of these trees that those of the changes which may be new could collide with where case is ignored.
-///
-/// # Errors
-/// `repo-corrupt` when a tree is missing.
-pub(crate) fn tracked_near(
+fn tracked_near(
     repo: &Repo,
     trees: &[Oid],
     boundary: &Boundary,
@@ -250,9 +295,12 @@ pub(crate) fn spell_out_directories(
     Ok(())
 }
 
-/// Scopes that were compiled before, by what was recorded.
+/// Scopes that were compiled before, by what was recorded, and the symlinks of bases.
 #[derive(Default)]
-pub struct Scopes(RefCell<HashMap<ScopeKey, Scope>>);
+pub struct Scopes {
+    compiled: RefCell<HashMap<ScopeKey, Scope>>,
+    links: Rc<SharedLinks>,
+}
 
 /// Whitelist, denylist and what is opened of it.
 type ScopeKey = ([Vec<String>; 2], BTreeMap<String, Vec<String>>);
@@ -276,11 +324,11 @@ impl Scopes {
         let lists = [policy.whitelist.clone(), policy.denylist.clone()];
         let globs = (lists, policy.opened.clone());
         // Agents of one fleet mostly share few scopes, and making one takes longest.
-        if let Some(scope) = self.0.borrow().get(&globs) {
+        if let Some(scope) = self.compiled.borrow().get(&globs) {
             return Ok(scope.clone());
         }
         let scope = scope_of(repo, policy)?;
-        self.0.borrow_mut().insert(globs, scope.clone());
+        self.compiled.borrow_mut().insert(globs, scope.clone());
         Ok(scope)
     }
 }

@@ -5,8 +5,7 @@ use super::change::Change;
 use super::oid::Oid;
 use super::operation::Reverted;
 use super::report::{Audited, ReportRules, RoleReport};
-use super::scope::CaseIndex;
-use super::violation::{Boundary, Parents};
+use super::violation::{Boundary, OtherNames, Parents};
 use crate::domain::named::named;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,8 +37,8 @@ pub struct Evidence {
     pub touches: Vec<Touch>,
     /// Where each of the commits comes from.
     pub parents: Parents,
-    /// The tracked spellings of the base, where a path was added that may collide with one.
-    pub tracked: CaseIndex,
+    /// The other names that paths have in the base and by the work.
+    pub other_names: OtherNames,
     /// The six files as they were found, in order; empty where the bundle is out of reach.
     pub bundle: Vec<Artefact>,
     /// Whether the bundle is where this clone cannot see it.

@@ -5,7 +5,8 @@
 //!
 //! Where the two lists could be read either way, both err towards denial: `vendor/**` in a whitelist
 //! is what lies below `vendor`, in a denylist it is `vendor` itself as well, because a file, symlink
-//! or submodule pointer put in the place of a directory replaces everything below it.
+//! or submodule pointer put in the place of a directory replaces everything below it. So `.ci/tasks.json`
+//! denies `.ci` too. What may be in any directory, such as `**/*.pem`, denies no directory.
 //!
 //! A glob of the denylist that protects a file which programs look up by its name denies all names that some file system takes for that
 //! one: `.Husky/x` is `.husky/x` on macOS and Windows ([`CaseRule`]).
@@ -34,6 +35,8 @@ pub struct Scope {
     denylist: Matcher,
     /// Those globs of the denylist that match names of any case.
     caseless: Matcher,
+    /// Directories with wildcards in their names that a glob of the denylist goes through, in any case.
+    passed: Matcher,
     opened: Vec<(Glob, Matcher)>,
     beginnings: Vec<String>,
 }
@@ -117,18 +120,19 @@ impl Scope {
         }
         let plain = |pattern: &str| vec![pattern.to_owned()];
         let denied = |pattern: &str| {
-            let directory = directory_itself(pattern).map(str::to_owned);
-            [pattern.to_owned()].into_iter().chain(directory).collect()
+            let (directories, _) = directories_of(pattern);
+            [pattern.to_owned()].into_iter().chain(directories).collect()
         };
+        let folded =
+            |pattern: &str| String::from_utf8_lossy(&fold(pattern.as_bytes())).into_owned();
         // Two automata hold each glob of the denylist once: so they take no longer to make than one.
         let (caseless, exact): (Vec<Glob>, Vec<Glob>) =
             denylist.iter().cloned().partition(|glob| case.is_ignored_in(glob));
         Ok(Scope {
             whitelist: Matcher::new(whitelist, plain)?,
             denylist: Matcher::new(&exact, denied)?,
-            caseless: Matcher::new(&caseless, |pattern| {
-                denied(&String::from_utf8_lossy(&fold(pattern.as_bytes())))
-            })?,
+            caseless: Matcher::new(&caseless, |pattern| denied(&folded(pattern)))?,
+            passed: Matcher::new(denylist, |pattern| directories_of(&folded(pattern)).1)?,
             opened: { opened.iter() }
                 .map(|(glob, by)| Ok((glob.clone(), Matcher::new(by, plain)?)))
                 .collect::<Result<_, String>>()?,
@@ -174,6 +178,15 @@ impl Scope {
             Some(glob) => Decision::Allowed { by: glob.clone() },
             None => Decision::Denied(Denied::NotInWhitelist),
         }
+    }
+
+    /// Whether the denylist has more to say of what is below a path than of the same names anywhere else.
+    pub fn may_deny_below(&self, path: &RepoPath) -> bool {
+        let candidate = Candidate::from_bytes(path.comparison_form());
+        let folded = one_name(path.comparison_form());
+        let folded = Candidate::from_bytes(&folded);
+        self.denylist.matches(&candidate).next().is_some()
+            || [&self.caseless, &self.passed].iter().any(|it| it.matches(&folded).next().is_some())
     }
 
     /// Decides a path as it came from outside; what is no repository path is denied.
@@ -275,12 +288,16 @@ fn beginnings(globs: &[Glob]) -> Vec<String> {
     beginnings
 }
 
-/// For `dir/**` the pattern of `dir`. A last name with wildcards is left alone: `src/*/**` is about
-/// the directories in `src`, and `src/*` would be about the files as well.
-fn directory_itself(pattern: &str) -> Option<&str> {
-    let directory = pattern.strip_suffix("/**")?;
-    let name = directory.rsplit('/').next().unwrap_or(directory);
-    (!name.contains(['*', '?', '['])).then_some(directory)
+/// The directories in which whatever the pattern matches is, as patterns: first those whose last name is written out, then those whose last name
+/// has wildcards. `src/*/**` is about the directories in `src`, and `src/*` would be about the files as well. Any directory
+/// at all is in neither list.
+fn directories_of(pattern: &str) -> (Vec<String>, Vec<String>) {
+    let ends = pattern.match_indices('/').filter_map(|(end, _)| pattern.get(..end));
+    let named = ends.filter(|directory| directory.split('/').any(|name| name != "**"));
+    named.map(str::to_owned).partition(|directory| {
+        let name = directory.rsplit('/').next().unwrap_or(directory);
+        !name.contains(['*', '?', '['])
+    })
 }
 
 /// A list of globs as one automaton that remembers which glob each pattern came from.
@@ -297,13 +314,13 @@ impl Matcher {
         let mut patterns = Vec::new();
         let mut owners = Vec::new();
         for (index, glob) in globs.iter().enumerate() {
-            for alternative in glob.alternatives() {
-                for pattern in spelled(&alternative) {
-                    let compiled = glob::compile(&pattern)
-                        .map_err(|problem| format!("glob `{glob}` does not compile: {problem}"))?;
-                    patterns.push(compiled);
-                    owners.push(index);
-                }
+            let patterns_of_glob: BTreeSet<String> =
+                glob.alternatives().flat_map(|alternative| spelled(&alternative)).collect();
+            for pattern in patterns_of_glob {
+                let compiled = glob::compile(&pattern)
+                    .map_err(|problem| format!("glob `{glob}` does not compile: {problem}"))?;
+                patterns.push(compiled);
+                owners.push(index);
             }
         }
         let set = GlobSet::new(&patterns).map_err(|error| format!("the globs {error}"))?;

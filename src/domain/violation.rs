@@ -5,10 +5,10 @@
 
 use super::change::{Change, ChangeKind};
 use super::oid::Oid;
-use super::path::{PathProblem, Quoted, RepoPath};
-use super::scope::{CaseIndex, Decision, Denied, Scope};
+use super::path::{PathProblem, Quoted, RepoPath, directories};
+use super::scope::{CaseIndex, Decision, Denied, Scope, fold};
 use super::shell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::fmt;
 
 /// What an agent may touch.
@@ -120,19 +120,19 @@ impl fmt::Display for Reason {
 }
 
 impl Boundary {
-    /// Judges one change; `None` when it is in scope. `tracked` is asked only about paths that may be
-    /// new, and needs to know only what is tracked near them.
+    /// Judges one change; `None` when it is in scope. Of spellings, `others` needs to know only those near
+    /// paths that may be new.
     pub fn violation(
         &self,
         change: &Change,
         bundle: BundleRule,
-        tracked: &CaseIndex,
+        others: &OtherNames,
     ) -> Option<Violation> {
-        let reason = self.reason(change, bundle, tracked)?;
+        let reason = self.reason(change, bundle, others)?;
         Some(Violation { path: change.path.clone(), kind: change.kind, reason })
     }
 
-    fn reason(&self, change: &Change, bundle: BundleRule, tracked: &CaseIndex) -> Option<Reason> {
+    fn reason(&self, change: &Change, bundle: BundleRule, others: &OtherNames) -> Option<Reason> {
         let path = match RepoPath::parse(&change.path) {
             Ok(path) => path,
             Err(problem) => return Some(Reason::Scope(Denied::Never(problem))),
@@ -150,9 +150,15 @@ impl Boundary {
         if let Decision::Denied(denied) = self.scope.decide(&path) {
             return Some(Reason::Scope(denied));
         }
-        for twin in tracked.case_variants(&path) {
+        for twin in others.spellings.case_variants(&path) {
             if let Decision::Denied(denied) = self.scope.decide(&twin) {
                 return Some(Reason::Alias { path: twin, denied });
+            }
+        }
+        // The whitelist says where the agent works, and that is not where a symlink stands that leads there.
+        for name in others.through_links(&path) {
+            if let Decision::Denied(denied @ Denied::ByDenylist(_)) = self.scope.decide(&name) {
+                return Some(Reason::Alias { path: name, denied });
             }
         }
         // Git names a directory only where it does not look into it.
@@ -168,6 +174,118 @@ impl Boundary {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
         })
     }
+}
+
+/// Other names of paths: those that differ by case, and those that symlinks give them.
+#[derive(Clone, Debug, Default)]
+pub struct OtherNames {
+    spellings: CaseIndex,
+    /// From a path, folded, to the names under which symlinks show it, where the denylist may deny something below them.
+    shown_as: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
+}
+
+/// Symlinks, each with the targets that it has in any of some trees.
+pub type Links = BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>;
+
+// What follows symlinks ends at these numbers. Work that makes so many symlinks for a denied name is out of scope by each of them.
+
+/// As many places are gone through from one symlink as Linux follows symlinks in one path (path_resolution(7)).
+const MOST_PLACES: usize = 40;
+/// The names of one path.
+const MOST_NAMES: usize = 200;
+/// The symlinks that are met behind others.
+const MOST_MET: usize = 100_000;
+
+impl From<CaseIndex> for OtherNames {
+    fn from(spellings: CaseIndex) -> OtherNames {
+        OtherNames { spellings, ..OtherNames::default() }
+    }
+}
+
+impl OtherNames {
+    /// Of the paths of trees with these symlinks, as far as a scope minds them.
+    pub fn new(spellings: CaseIndex, scope: &Scope, links: &Links) -> OtherNames {
+        let mut others = OtherNames::from(spellings);
+        let minds =
+            |name: &[u8]| RepoPath::parse(name).is_ok_and(|name| scope.may_deny_below(&name));
+        // Each symlink with a name under which it is shown.
+        let own = links.keys().filter(|link| minds(link));
+        let mut open: VecDeque<_> = own.map(|link| (link.clone(), link)).collect();
+        let mut met = 0;
+        while let Some((name, link)) = open.pop_front() {
+            for place in places(links, link) {
+                let names = others.shown_as.entry(fold(&place)).or_default();
+                if names.len() == MOST_NAMES || !names.insert(name.clone()) {
+                    continue;
+                }
+                // A symlink in the directory is shown by this one as well.
+                for inner in links.range(place.clone()..).map(|(inner, _)| inner) {
+                    let Some(rest) = inner.strip_prefix(place.as_slice()) else {
+                        break;
+                    };
+                    met += 1;
+                    if met > MOST_MET {
+                        break;
+                    }
+                    let is_below = place.is_empty() || rest.starts_with(b"/");
+                    let name = [name.as_slice(), b"/", rest].concat();
+                    if is_below && minds(&name) {
+                        open.push_back((name, inner));
+                    }
+                }
+            }
+        }
+        others
+    }
+
+    /// The names that symlinks give a path.
+    fn through_links<'a>(&'a self, path: &'a RepoPath) -> impl Iterator<Item = RepoPath> + 'a {
+        let path = path.as_bytes();
+        let places = [path].into_iter().chain(directories(path)).chain([&b""[..]]);
+        // Most trees have no such symlink.
+        let places = places.filter(|_| !self.shown_as.is_empty());
+        places.flat_map(move |place| {
+            let names = self.shown_as.get(&fold(place)).into_iter().flatten();
+            let rest = path.strip_prefix(place).unwrap_or_default();
+            names.filter_map(move |name| {
+                RepoPath::parse(&[name.as_slice(), b"/", rest].concat()).ok()
+            })
+        })
+    }
+}
+
+/// Where a symlink leads: what its target says, and where symlinks on the way lead on to.
+fn places(links: &Links, link: &[u8]) -> BTreeSet<Vec<u8>> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![link.to_vec()];
+    while let Some(place) = open.pop()
+        && found.len() < MOST_PLACES
+    {
+        for step in [place.as_slice()].into_iter().chain(directories(&place)) {
+            let rest = place.strip_prefix(step).unwrap_or_default();
+            let targets = links.get(step).into_iter().flatten();
+            let led = targets.filter_map(|target| joined(step, target, rest));
+            open.extend(led.filter(|led| led != link && found.insert(led.clone())));
+        }
+    }
+    found
+}
+
+/// The path `rest` behind a symlink with this target; `None` where that is outside.
+fn joined(link: &[u8], target: &[u8], rest: &[u8]) -> Option<Vec<u8>> {
+    if target.first() == Some(&b'/') {
+        return None;
+    }
+    let mut parts: Vec<&[u8]> = link.split(|&byte| byte == b'/').collect();
+    parts.pop();
+    for part in [target, rest].into_iter().flat_map(|path| path.split(|&byte| byte == b'/')) {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()?),
+            named => parts.push(named),
+        }
+    }
+    Some(parts.join(&b'/'))
 }
 
 fn link_reason(path: &RepoPath, change: &Change) -> Option<Reason> {
@@ -347,7 +465,7 @@ mod tests {
 
     #[test]
     fn every_reason_has_its_case() {
-        let tracked = CaseIndex::of(&[path("src/gen/a.rs")]);
+        let tracked = CaseIndex::of(&[path("src/gen/a.rs")]).into();
         let check = |name: &[u8], bundle: BundleRule, expected: Option<&str>| {
             let violation = boundary().violation(&Change::named(name), bundle, &tracked);
             let code = violation.as_ref().map(|violation| violation.reason.code());
@@ -377,7 +495,7 @@ mod tests {
     fn a_directory_whose_files_git_does_not_see_is_no_work() {
         let change = |path: &str, kind| Change { kind, ..Change::named(path) };
         let reason = |change: &Change| {
-            let nothing = CaseIndex::default();
+            let nothing = OtherNames::default();
             let violation = boundary().violation(change, BundleRule::NeverCommitted, &nothing);
             violation.map(|violation| violation.reason.code())
         };
@@ -393,7 +511,7 @@ mod tests {
         let check = |target: &str, inside: bool| {
             let change = Change { link: Some(target.into()), ..Change::named("src/a/link") };
             let violation =
-                boundary().violation(&change, BundleRule::Writable, &CaseIndex::default());
+                boundary().violation(&change, BundleRule::Writable, &OtherNames::default());
             let expected = (!inside).then(|| Reason::Link { target: target.into() });
             assert_eq!(violation.map(|it| it.reason), expected, "{target}");
         };

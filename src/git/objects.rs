@@ -11,7 +11,7 @@ use super::files::admin_dir::retry_if_pruned;
 use super::files::descent;
 use super::repo::scratch_objects::make_empty;
 use super::repo::{failed, from_git2, to_git2, words};
-use super::tree::{DIRECTORY, Entry};
+use super::tree::{DIRECTORY, Entry, SYMLINK};
 use super::{Repo, command, tree};
 use crate::domain::{Oid, RepoPath};
 use crate::error::{Code, Error, IoContext, Result};
@@ -525,6 +525,29 @@ impl RepeatedTrees {
 }
 
 // Walks over the files of a tree.
+
+impl Repo {
+    /// The symlinks of a tree, each with its target.
+    ///
+    /// # Errors
+    /// `repo-corrupt` when a tree or a symlink's blob is missing.
+    pub fn symlinks(&self, tree: Oid) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let mut links = Vec::new();
+        let mut trees = RepeatedTrees::default();
+        let mut open = vec![(Vec::new(), tree)];
+        while let Some((prefix, tree)) = open.pop() {
+            for entry in trees.read(self, tree)? {
+                let path = || [prefix.as_slice(), &entry.name].concat();
+                match entry.mode {
+                    DIRECTORY => open.push(([&path(), &b"/"[..]].concat(), entry.oid)),
+                    SYMLINK => links.push((path(), self.read_blob(entry.oid)?)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(links)
+    }
+}
 
 /// What a walk does with a tree's paths.
 pub trait Visitor {

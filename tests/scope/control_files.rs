@@ -1,12 +1,14 @@
 //! Files that decide what other people's programs run: a scope of everything opens those alone that it names.
 
 use crate::support::agent::{agent_command, describe};
-use crate::support::{TestRepo, git_output};
+use crate::support::{PAST_HOOKS, TestRepo, git_in, git_output};
 use git_agent::domain::scope::CaseRule;
 use git_agent::wire::policy::Policy;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -247,4 +249,100 @@ fn make_tree(repo: &TestRepo, entries: &str) -> String {
     input.expect("written");
     let output = child.wait_with_output().expect("ends");
     String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+}
+
+#[test]
+fn no_symlink_or_submodule_takes_the_place_of_a_directory_of_control_files() {
+    let repo = repo();
+    let worktree = spawn(&repo, "linker", &[]);
+    for (place, target) in [
+        (".claude", "tools"),
+        ("web/.vscode", "../tools"),
+        (".config", "tools"),
+        ("assets", "tools"),
+    ] {
+        let place = worktree.join(place);
+        fs::create_dir_all(place.parent().expect("above")).expect("made");
+        symlink(target, place).expect("a link");
+    }
+    fs::remove_dir_all(worktree.join(".github")).expect("removed");
+    symlink("tools", worktree.join(".github")).expect("a link");
+    fs::create_dir_all(worktree.join("tools/workflows")).expect("made");
+    for name in ["settings.json", "tasks.json", "workflows/x.yml"] {
+        fs::write(worktree.join("tools").join(name), "{}\n").expect("written");
+    }
+    let head = git_in(&worktree, ["rev-parse", "HEAD"]);
+    git_in(&worktree, ["add", "--all"]);
+    let submodule = format!("160000,{},.roo", head.trim());
+    git_in(&worktree, ["update-index", "--add", "--cacheinfo", &submodule]);
+    fs::create_dir(worktree.join(".roo")).expect("made");
+    let made = [".claude", ".config", ".github", ".roo", "web/.vscode"];
+    let found: BTreeSet<String> = rejected(&repo, "linker").into_iter().collect();
+    let missing: Vec<_> = made.iter().filter(|place| !found.contains(**place)).collect();
+    assert!(missing.is_empty(), "{found:?}");
+    assert!(!found.contains("assets"), "{found:?}");
+    assert!(!repo.agent(&["merge", "linker"]).status.success());
+}
+
+#[test]
+fn a_file_that_a_symlink_shows_as_a_control_file_is_one() {
+    let repo = TestRepo::with_commit();
+    for name in [".ai/notes.md", "hk/pre-commit", "tools/pc", "gh/readme", "wf/build.yml"] {
+        repo.write(name, "before\n");
+    }
+    fs::create_dir(repo.path().join(".husky")).expect("made");
+    for (place, target) in [
+        (".claude", "alias"),
+        ("alias", ".ai/"),
+        (".husky/pre-commit", "../tools/pc"),
+        ("hooks", "./hk"),
+        ("sub/.husky", "../hooks"),
+        (".github", "gh"),
+        ("gh/workflows", "../wf"),
+        // These go in circles.
+        ("gh/all", "../."),
+        ("loop", "pool"),
+        ("pool", "loop"),
+    ] {
+        let place = repo.path().join(place);
+        fs::create_dir_all(place.parent().expect("above")).expect("made");
+        symlink(target, place).expect("a link");
+    }
+    repo.commit_all("links");
+    let worktree = spawn(&repo, "editor", &[]);
+    for (path, expected) in [
+        (".ai/notes.md", true),
+        (".ai/settings.json", false),
+        ("hk/pre-commit", false),
+        ("tools/pc", false),
+        ("tools/pd", true),
+        ("gh/readme", true),
+        ("wf/build.yml", false),
+        ("src/new.rs", true),
+    ] {
+        assert_eq!(check(&worktree, path), expected, "{path}");
+        let path = worktree.join(path);
+        fs::create_dir_all(path.parent().expect("above")).expect("made");
+        fs::write(path, "after\n").expect("written");
+    }
+    let denied = [".ai/settings.json", "hk/pre-commit", "tools/pc", "wf/build.yml"];
+    let judged = || -> BTreeSet<String> { rejected(&repo, "editor").into_iter().collect() };
+    assert_eq!(judged(), denied.map(str::to_owned).into());
+    git_in(&worktree, ["add", "--all"]);
+    let committed = git_output(&worktree, ["commit", "--message=all"]);
+    let said = describe(&committed);
+    assert!(said.contains("it is also sub/.husky/pre-commit"), "{said}");
+    git_in(&worktree, [&PAST_HOOKS[..], &["commit", "--quiet", "--message=all"]].concat());
+    assert_eq!(judged(), denied.map(str::to_owned).into());
+    // The scope that names what they are opens them.
+    let opening = [".claude/settings.json", ".husky/**", "sub/.husky/**", ".github/**"];
+    let opening = opening.map(|glob| format!("--new={glob}"));
+    let words = opening.iter().map(String::as_str);
+    let words: Vec<&str> =
+        ["spawn", "do it", "--name=free", "--scope=."].into_iter().chain(words).collect();
+    let free = repo.agent_json(&words);
+    let free = Path::new(free["worktree_abspath"].as_str().expect("a path"));
+    for path in denied {
+        assert!(check(free, path), "{path}");
+    }
 }

@@ -9,18 +9,14 @@ pub(super) fn matches(glob: &str, path: &[u8]) -> bool {
     })
 }
 
-/// As a denylist reads the glob: a directory without wildcards includes itself.
+/// As a denylist reads the glob: the directories on its way whose names have no wildcards are denied themselves.
 pub(super) fn denies(glob: &str, path: &[u8]) -> bool {
     alternatives(glob).iter().any(|glob| {
         let (glob, path) = (parts(glob.as_bytes()), parts(path));
-        let itself = match glob.as_slice() {
-            [above @ .., name, b"**"] if !name.iter().any(|byte| b"*?[".contains(byte)) => {
-                let directory: Vec<&[u8]> = above.iter().copied().chain([*name]).collect();
-                names(&directory, &path)
-            }
-            _ => false,
-        };
-        itself || names(&glob, &path)
+        let is_plain = |name: &&[u8]| !name.iter().any(|byte| b"*?[".contains(byte));
+        let mut above = (1..glob.len()).map(|end| &glob[..end]);
+        above.any(|above| above.last().is_some_and(is_plain) && names(above, &path))
+            || names(&glob, &path)
     })
 }
 

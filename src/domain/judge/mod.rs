@@ -493,7 +493,7 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         // The files of the bundle were left out where they may be, which is in the worktree.
         let rule = BundleRule::NeverCommitted;
         let boundary = &contract.boundary;
-        let violation = boundary.violation(&touch.change, rule, &evidence.tracked)?;
+        let violation = boundary.violation(&touch.change, rule, &evidence.other_names)?;
         Some((violation, touch.place))
     });
     let found: Vec<_> = violations

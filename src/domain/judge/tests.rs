@@ -133,7 +133,7 @@ fn every_touched_path_is_judged_once_per_reason() {
     check(
         |e| {
             e.touches.push(touch("src/Secret/key", commit));
-            e.tracked = CaseIndex::of(&tracked);
+            e.other_names = CaseIndex::of(&tracked).into();
         },
         &["scope.denylist"],
     );

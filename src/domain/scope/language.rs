@@ -10,7 +10,7 @@
 
 use crate::domain::glob::{Glob, split_class};
 use crate::domain::path::RepoPath;
-use crate::domain::scope::{Opened, directory_itself};
+use crate::domain::scope::{Opened, directories_of};
 use std::collections::{HashSet, VecDeque};
 use std::iter::zip;
 
@@ -50,8 +50,8 @@ impl ScopeLanguage {
         for (index, glob) in denylist.iter().enumerate() {
             for pattern in glob.alternatives() {
                 // A denied directory is denied itself, too, where a link or a file takes its place.
-                if let Some(directory) = directory_itself(&pattern) {
-                    language.denylist.add(directory, PatternStep::EndUnlessOpened(index));
+                for directory in directories_of(&pattern).0 {
+                    language.denylist.add(&directory, PatternStep::EndUnlessOpened(index));
                 }
                 language.denylist.add(&pattern, PatternStep::EndUnlessOpened(index));
             }

@@ -6,7 +6,7 @@
 
 use super::report::{FindingReport, MergeReport, findings, merge};
 use super::{history, landing};
-use crate::agents::scope_guard::{spell_out_directories, tracked_near};
+use crate::agents::scope_guard::{SharedLinks, other_names, spell_out_directories};
 use crate::agents::work::landing_revision;
 use crate::agents::{Ctx, Scratch};
 use crate::domain::evidence::Contract;
@@ -175,7 +175,13 @@ fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<E
     touches.extend(landing::touches(repo, &landing, base.commit)?);
     let changes: Vec<Change> = touches.iter().map(|touch| touch.change.clone()).collect();
     Ok(Evidence {
-        tracked: tracked_near(repo, &[base_tree], &contract.boundary, &changes)?,
+        other_names: other_names(
+            repo,
+            &[base_tree],
+            &contract.boundary,
+            &changes,
+            &SharedLinks::default(),
+        )?,
         marked: landing::added_markers(repo, &landing, base.commit)?,
         landing: Some(landing),
         touches,
