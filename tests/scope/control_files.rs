@@ -285,6 +285,19 @@ fn no_symlink_or_submodule_takes_the_place_of_a_directory_of_control_files() {
 }
 
 #[test]
+fn a_symlink_to_a_directory_is_denied_only_for_a_denied_file_in_it() {
+    let repo = TestRepo::with_commit();
+    repo.write("apps/one/.vscode/tasks.json", "{}\n");
+    repo.write("apps/two/.vscode/words.txt", "a\n");
+    repo.commit_all("applications");
+    let worktree = spawn(&repo, "linker", &[]);
+    for (place, target) in [("one", "apps/one"), ("two", "apps/two"), ("three", "apps/none")] {
+        symlink(target, worktree.join(place)).expect("a link");
+    }
+    assert_eq!(rejected(&repo, "linker"), ["one"]);
+}
+
+#[test]
 fn a_file_that_a_symlink_shows_as_a_control_file_is_one() {
     let repo = TestRepo::with_commit();
     for name in [".ai/notes.md", "hk/pre-commit", "tools/pc", "gh/readme", "wf/build.yml"] {
