@@ -174,6 +174,15 @@ fn a_squash_and_rebased_commits_are_known_by_the_branch_that_is_here() {
 }
 
 #[test]
+fn a_commit_without_a_change_is_no_squash_of_an_agent_without_one() {
+    let agent = Agent::spawned_in(TestRepo::with_commit(), TASK);
+    let repo = &agent.repo;
+    let empty = commit(repo, &tree(repo, "main"), &["main"], "nothing");
+    let (_, answer) = ci(repo, &["--tip", &empty]);
+    assert_eq!(answer["parts"][0]["how"], "none", "{answer:#}");
+}
+
+#[test]
 fn what_names_an_agent_and_is_not_its_branch_is_rejected() {
     let agent = agent_in(TestRepo::with_commit(), "src/first.rs");
     let repo = &agent.repo;

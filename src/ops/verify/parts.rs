@@ -392,7 +392,8 @@ impl<'c> CommitLine<'c> {
         }
         // On a base that has moved on, a squash has another patch where both sides changed a file.
         // Then git's own merge shows whether it is the same.
-        if self.paths(first)? == self.paths(candidate.whole)? {
+        // A commit that changes nothing is what any branch that changes nothing would leave.
+        if first.0 != first.1 && self.paths(first)? == self.paths(candidate.whole)? {
             let merged = self.ctx.repo.merge(*parent, candidate.tip)?;
             if merged.result.clean() == Some(first.1) {
                 return Ok(Some(("squash", 1)));
