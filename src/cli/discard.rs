@@ -78,8 +78,9 @@ impl Answer for DiscardReport {
             text.push_str(&format!("  worktree {path}\n"));
         }
         if let (true, Some(branch)) = (self.deletes_branch, &self.agent.branch) {
-            let tip = self.tip.as_deref().map_or("", |tip| &tip[..7]);
-            text.push_str(&format!("  branch {branch} at {tip}\n"));
+            // One that leads to another ref has no tip of its own.
+            let tip = self.tip.as_deref().map(|tip| format!(" at {}", &tip[..7]));
+            text.push_str(&format!("  branch {branch}{}\n", tip.unwrap_or_default()));
         }
         for (what, oid) in
             [("uncommitted work", &self.salvage_commit), ("bundle", &self.bundle_commit)]
