@@ -13,6 +13,7 @@ use crate::git::changes::Spellings;
 use crate::git::objects::Visitor;
 use crate::git::tree::Entry;
 use crate::hosts;
+use crate::store::facts::Facts;
 use crate::store::{Ledger, layout, spawn_commit};
 use crate::wire::policy::{Policy, TRAILER};
 use std::cell::RefCell;
@@ -313,10 +314,29 @@ impl SharedLinks {
         if let Some(links) = self.0.borrow().get(&tree) {
             return Ok(Rc::clone(links));
         }
-        let links = Rc::new(repo.symlinks(tree)?);
+        let links = Rc::new(symlinks(repo, tree)?);
         self.0.borrow_mut().insert(tree, Rc::clone(&links));
         Ok(links)
     }
+}
+
+/// What the symlinks of trees were, each path and target with a zero behind it: to find them, every directory of a tree is read.
+const SYMLINKS: &str = "symlinks";
+
+fn symlinks(repo: &Repo, tree: Oid) -> Result<LinksOfTree> {
+    let facts = Facts::open(repo.common_dir()).filter(|_| !repo.is_scratch());
+    let question = [tree.to_hex()];
+    if let Some(known) = facts.as_ref().and_then(|facts| facts.load(SYMLINKS, &question)) {
+        let mut words = known.split(|byte| *byte == 0).map(<[u8]>::to_vec);
+        return Ok(std::iter::from_fn(|| words.next().zip(words.next())).collect());
+    }
+    let links = repo.symlinks(tree)?;
+    let has_zero = |words: &(Vec<u8>, Vec<u8>)| words.1.contains(&0);
+    if let Some(facts) = facts.filter(|_| !links.iter().any(has_zero)) {
+        let ended = |words: &(Vec<u8>, Vec<u8>)| [&words.0[..], b"\0", &words.1, b"\0"].concat();
+        facts.store(SYMLINKS, &question, &links.iter().flat_map(ended).collect::<Vec<_>>());
+    }
+    Ok(links)
 }
 
 /// The paths of these trees that those of the changes which may be new could collide with where case is ignored.
