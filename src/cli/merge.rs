@@ -232,7 +232,7 @@ fn close_text(close: &CloseReport, agents: &[TrainDecision]) -> String {
         }
         text.push('\n');
         let is_idle = |one: &TrainDecision| one.outcome == Fate::Left(State::Idle);
-        if close.question.is_none() && unfinished.any(|one| is_idle(one)) {
+        if close.question.is_none() && unfinished.any(is_idle) {
             text.push_str("to end the work of one, run git agent mark done <agent>\n");
         }
     }
