@@ -42,6 +42,9 @@ pub(crate) fn run_repo(ctx: &Ctx, agent: &Agent) -> Option<RunRepo> {
     Some(RunRepo::of(&ctx.repo, agent.id, &worktree.path, branch))
 }
 
+/// So many refs of a run are named one by one.
+const MOST_NAMED: usize = 10;
+
 /// Publishes what is there while the command goes on.
 ///
 /// # Errors
@@ -86,11 +89,18 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     let (fresh, broken) = whole(ctx, unnamed)?;
     // No branch will name them, so without the keep chain the next `git gc` would remove them.
     if !fresh.is_empty() {
-        keep::keep(&ctx.repo, &fresh, &format!("run {}", agent.id.short()), ctx.now())?;
-        let named = heads.others.iter().filter(|(_, oid)| fresh.contains(oid));
-        warnings.extend(named.map(|(name, oid)| {
+        let kept = keep::keep(&ctx.repo, &fresh, &format!("run {}", agent.id.short()), ctx.now())?;
+        let is_fresh: HashSet<Oid> = fresh.into_iter().collect();
+        let mut named = heads.others.iter().filter(|(_, oid)| is_fresh.contains(oid));
+        warnings.extend(named.by_ref().take(MOST_NAMED).map(|(name, oid)| {
             format!("the command made {name}, which only its run had; to have it, run git branch <name> {oid}")
         }));
+        let more = named.count();
+        if more > 0 {
+            warnings.push(format!(
+                "the command made {more} more refs, which only its run had; to see what they named, run git log --no-walk {kept}^@"
+            ));
+        }
     }
     let named = heads.others.iter().filter(|(_, oid)| broken.contains(oid));
     warnings.extend(named.map(|(name, _)| {

@@ -244,3 +244,23 @@ fn refs_of_others_stay_while_git_packs_them_outside() {
     let tip = String::from_utf8_lossy(&tip);
     assert_eq!(repo.git(["rev-parse", &fenced.agent.branch]), tip.trim_end());
 }
+
+#[test]
+fn the_first_of_many_refs_that_a_command_made_are_named_and_the_others_counted() {
+    if super::level().is_none() {
+        return;
+    }
+    let agent = Agent::of_task(TASK);
+    let script = "refs=$(git rev-parse --git-common-dir)/refs/heads/many; mkdir -p \"$refs\"\n\
+                  for i in $(seq 30); do\n\
+                    git commit-tree -p HEAD -m \"number $i\" \"HEAD^{tree}\" > \"$refs/$i\"\n\
+                  done";
+    let words = ["run", "--no-verify", "--sandbox=require", &agent.id, "--", "sh", "-ec", script];
+    let said = describe(&agent.repo.agent(&words));
+    assert_eq!(said.matches("the command made refs/heads/many/").count(), 10, "{said}");
+    assert!(said.contains("the command made 20 more refs, which only its run had"), "{said}");
+    let (_, list) = said.split_once("run git log ").expect("a command");
+    let words = list.lines().next().expect("a line").split(' ');
+    let listed = agent.repo.git(["log", "--format=%s"].into_iter().chain(words));
+    assert_eq!(listed.matches("number ").count(), 30, "{listed}");
+}
