@@ -194,9 +194,9 @@ pub type Links = BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>;
 /// As many places are gone through from one symlink as Linux follows symlinks in one path (path_resolution(7)).
 const MOST_PLACES: usize = 40;
 /// The names of one path.
-const MOST_NAMES: usize = 200;
+const MOST_NAMES: usize = 40;
 /// The symlinks that are met behind others.
-const MOST_MET: usize = 100_000;
+const MOST_MET: usize = 20_000;
 
 impl From<CaseIndex> for OtherNames {
     fn from(spellings: CaseIndex) -> OtherNames {
