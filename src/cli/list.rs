@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use unicode_width::UnicodeWidthStr;
 
-/// List the agents that are neither landed nor discarded, with the state of their work, oldest first
+/// List the agents whose work is neither discarded nor landed as a whole, oldest first, with its state
 #[derive(Debug, clap::Args)]
 pub(super) struct ListArgs {
     /// Also list agents that are landed or discarded
