@@ -186,6 +186,13 @@ impl<'r> ScopeGuard<'r> {
         Ok(changes.iter().filter_map(judge).collect())
     }
 
+    /// Keeps what was read of large trees for the next command.
+    pub fn keep_facts(&self) {
+        if let Some(facts) = Facts::open(self.repo.common_dir()) {
+            self.links.keep(&facts);
+        }
+    }
+
     /// The other names of changed paths: in the base, in the tree to land on if there is one, and by symlinks among the changes.
     ///
     /// # Errors
@@ -310,6 +317,21 @@ pub struct SharedLinks(RefCell<HashMap<Oid, Rc<LinksOfTree>>>);
 type LinksOfTree = Vec<(Vec<u8>, Vec<u8>)>;
 
 impl SharedLinks {
+    /// Keeps what was read as facts.
+    fn keep(&self, facts: &Facts) {
+        for (tree, links) in self.0.borrow().iter() {
+            let question = [tree.to_hex()];
+            // A target with a zero could not be told from two words.
+            let has_zero = links.iter().any(|(_, target)| target.contains(&0));
+            if has_zero || facts.load(SYMLINKS, &question).is_some() {
+                continue;
+            }
+            let words = links.iter().flat_map(|(path, target)| [path, target]);
+            let ended: Vec<u8> = words.flat_map(|word| [word, &b"\0"[..]].concat()).collect();
+            facts.store(SYMLINKS, &question, &ended);
+        }
+    }
+
     fn of(&self, repo: &Repo, tree: Oid) -> Result<Rc<LinksOfTree>> {
         if let Some(links) = self.0.borrow().get(&tree) {
             return Ok(Rc::clone(links));
@@ -324,19 +346,12 @@ impl SharedLinks {
 const SYMLINKS: &str = "symlinks";
 
 fn symlinks(repo: &Repo, tree: Oid) -> Result<LinksOfTree> {
-    let facts = Facts::open(repo.common_dir()).filter(|_| !repo.is_scratch());
-    let question = [tree.to_hex()];
-    if let Some(known) = facts.as_ref().and_then(|facts| facts.load(SYMLINKS, &question)) {
-        let mut words = known.split(|byte| *byte == 0).map(<[u8]>::to_vec);
-        return Ok(std::iter::from_fn(|| words.next().zip(words.next())).collect());
-    }
-    let links = repo.symlinks(tree)?;
-    let has_zero = |words: &(Vec<u8>, Vec<u8>)| words.1.contains(&0);
-    if let Some(facts) = facts.filter(|_| !links.iter().any(has_zero)) {
-        let ended = |words: &(Vec<u8>, Vec<u8>)| [&words.0[..], b"\0", &words.1, b"\0"].concat();
-        facts.store(SYMLINKS, &question, &links.iter().flat_map(ended).collect::<Vec<_>>());
-    }
-    Ok(links)
+    let facts = Facts::known(repo.common_dir());
+    let Some(known) = facts.and_then(|facts| facts.load(SYMLINKS, &[tree.to_hex()])) else {
+        return repo.symlinks(tree);
+    };
+    let mut words = known.split(|byte| *byte == 0).map(<[u8]>::to_vec);
+    Ok(std::iter::from_fn(|| words.next().zip(words.next())).collect())
 }
 
 /// The paths of these trees that those of the changes which may be new could collide with where case is ignored.

@@ -37,11 +37,15 @@ impl Facts {
     /// The facts of that repository, with a new key if there is none; `None` where no key can be had, as inside
     /// a fence and on a read-only disk. Without facts everything works, only slower.
     pub fn open(common_dir: &Path) -> Option<Facts> {
-        let path = layout::facts_key(common_dir);
-        let key = match read_key(&path) {
-            Some(key) => key,
-            None => make_key(&path)?,
-        };
+        Facts::known(common_dir).or_else(|| {
+            let key = make_key(&layout::facts_key(common_dir))?;
+            Some(Facts { directory: layout::cache_dir(common_dir), key })
+        })
+    }
+
+    /// The facts of that repository where it has a key, for what only looks and writes nothing.
+    pub fn known(common_dir: &Path) -> Option<Facts> {
+        let key = read_key(&layout::facts_key(common_dir))?;
         Some(Facts { directory: layout::cache_dir(common_dir), key })
     }
 

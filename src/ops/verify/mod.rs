@@ -395,6 +395,7 @@ fn record(
     if !is_wanted || subject.row != RowEvidence::Present {
         return Ok(());
     }
+    case.fence.keep_facts();
     // Kept before the verdict that names it.
     if let Some(tree) = case.bundle.tree {
         bundle::keep(ctx, &subject.agent, tree)?;
