@@ -295,13 +295,18 @@ fn a_landed_agent_is_no_candidate_and_no_repository_no_trouble() {
     let repo = TestRepo::with_commit();
     let named = format!("name = \"parser\"\n{TASK}");
     let agent = repo.spawn_task(&named, &[]);
-    let offered = || {
-        let output = repo.agent(&["complete", "--", "show", ""]);
+    let offered_to = |verb| {
+        let output = repo.agent(&["complete", "--", verb, ""]);
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
+    let offered = || offered_to("show");
     assert!(offered().starts_with("parser\tAdd a second function"), "{}", offered());
+    assert!(!offered_to("rescue").contains("parser"));
     repo.agent_json(&["discard", agent["agent_id"].as_str().expect("an id")]);
     assert!(!offered().contains("parser"), "{}", offered());
+    // A verb that takes those is offered them.
+    assert!(offered_to("rescue").starts_with("parser\t"), "{}", offered_to("rescue"));
+    assert!(!offered_to("discard").contains("parser"));
     let nowhere = tempfile::tempdir().expect("temporary directory");
     let output = agent_command(nowhere.path())
         .args(["complete", "--", "show", ""])

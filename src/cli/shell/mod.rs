@@ -8,6 +8,7 @@ use crate::cli::command_line;
 use crate::cli::render::table::labelled_command;
 use crate::cli::terminal::{BOLD, HINT, WARN, paint, width};
 use crate::cli::ui::{Answer, Ui};
+use crate::domain::State;
 use crate::error::{Error, Exit, Result};
 use crate::ops::install_shell::{
     self, FileAction, Part, PartReport, ShellFile, ShellOptions, ShellReport,
@@ -141,28 +142,32 @@ fn line(candidate: &CompletionCandidate) -> Option<String> {
     })
 }
 
-/// The command line with live agents wherever one may be named.
+/// The command line with the agents that a verb takes wherever one may be named.
 fn with_agents(command: Command) -> Command {
     let names_agent = |arg: &Arg| {
         let mut names = arg.get_value_names().unwrap_or_default().iter();
         names.any(|name| name.split('|').any(|word| word == AGENT))
     };
+    let candidates = match command.get_name() {
+        "rescue" => || agents(|state| state == State::Discarded),
+        // What has landed is cleared away by it.
+        "discard" => || agents(|state| state != State::Discarded),
+        _ => || agents(|state| !matches!(state, State::Merged | State::Discarded)),
+    };
     command
-        .mut_args(
-            |arg| {
-                if names_agent(&arg) { arg.add(ArgValueCandidates::new(agents)) } else { arg }
-            },
-        )
+        .mut_args(|arg| {
+            if names_agent(&arg) { arg.add(ArgValueCandidates::new(candidates)) } else { arg }
+        })
         .mut_subcommands(with_agents)
 }
 
-/// Every agent that is not landed or discarded: by its name, else by the beginning of its id.
-fn agents() -> Vec<CompletionCandidate> {
-    let options = ListOptions { fast: true, ..ListOptions::default() };
+/// Every agent whose state is taken: by its name, else by the beginning of its id.
+fn agents(takes: fn(State) -> bool) -> Vec<CompletionCandidate> {
+    let options = ListOptions { all: true, fast: true, ..ListOptions::default() };
     let listed = Ctx::of_process().and_then(|ctx| list::list(&ctx, &options));
-    let agents = listed.map_or(Vec::new(), |report| report.agents);
+    let agents = listed.map_or(Vec::new(), |report| report.agents).into_iter();
     agents
-        .into_iter()
+        .filter(|row| State::parse(row.agent.state).is_some_and(takes))
         .map(|row| {
             let agent = row.agent;
             let handle = agent.name.unwrap_or(agent.short_id);
