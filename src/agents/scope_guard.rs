@@ -1,8 +1,8 @@
 //! An agent's fence: its policy, read once, ready to judge.
 
 use crate::agents::real_path::real_path;
-use crate::domain::scope::{CaseIndex, CaseRule, Decision, Denied, is_control_file};
-use crate::domain::violation::{Boundary, Links, OtherNames, Reason, places};
+use crate::domain::scope::{CaseIndex, CaseRule, is_control_file};
+use crate::domain::violation::{Boundary, Links, OtherNames, Reason};
 use crate::domain::{
     Agent, BundleRule, Change, ChangeKind, Glob, Isolation, Oid, RepoPath, Scope, Violation,
     tool_call,
@@ -10,22 +10,17 @@ use crate::domain::{
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Spellings;
-use crate::git::objects::Visitor;
 use crate::git::tree::Entry;
 use crate::hosts;
 use crate::store::facts::Facts;
 use crate::store::{Ledger, layout, spawn_commit};
 use crate::wire::policy::{Policy, TRAILER};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
-use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-
-/// So many files are looked at in the directories that new symlinks of one piece of work lead to.
-const MOST_SHOWN: usize = 500_000;
 
 /// What binds one agent.
 pub struct ScopeGuard<'r> {
@@ -188,7 +183,10 @@ impl<'r> ScopeGuard<'r> {
 
     /// Keeps what was read of large trees for the next command.
     pub fn keep_facts(&self) {
-        if let Some(facts) = Facts::open(self.repo.common_dir()) {
+        // In a partial clone they depend on what has been fetched.
+        if !self.repo.is_partial()
+            && let Some(facts) = Facts::open(self.repo.common_dir())
+        {
             self.links.keep(&facts);
         }
     }
@@ -229,84 +227,7 @@ pub(crate) fn other_names(
         change.link.iter().for_each(|target| add(&change.path, target));
     }
     let spellings = tracked_near(repo, trees, boundary, changes)?;
-    let mut others = OtherNames::new(spellings, &boundary.scope, &links);
-    let mut search = ShownFile::new(&boundary.scope);
-    for change in changes.iter().filter(|change| change.link.is_some()) {
-        for tree in trees {
-            for place in places(&links, &change.path) {
-                if let Some(shown) = search.find(repo, *tree, &place, &change.path)? {
-                    others.add_shown(&change.path, shown);
-                }
-            }
-        }
-    }
-    Ok(others)
-}
-
-/// Looks for a file that a new symlink to its directory would give a denied name. What the work adds to that directory is judged where it is.
-struct ShownFile<'s> {
-    scope: &'s Scope,
-    /// Where the symlink is.
-    link: Vec<u8>,
-    found: Option<RepoPath>,
-    /// Directories without a file that would be denied in any directory.
-    harmless: HashSet<Oid>,
-    /// How many files may still be looked at.
-    left: usize,
-}
-
-impl<'s> ShownFile<'s> {
-    fn new(scope: &'s Scope) -> ShownFile<'s> {
-        let (link, found, harmless) = (Vec::new(), None, HashSet::new());
-        ShownFile { scope, link, found, harmless, left: MOST_SHOWN }
-    }
-
-    fn find(
-        &mut self,
-        repo: &Repo,
-        tree: Oid,
-        place: &[u8],
-        link: &[u8],
-    ) -> Result<Option<RepoPath>> {
-        let directory = match std::str::from_utf8(place) {
-            Ok("") => Some(tree),
-            Ok(place) => {
-                let entry = repo.entry_at(tree, place)?;
-                entry.filter(Entry::is_directory).map(|entry| entry.oid)
-            }
-            Err(_) => None,
-        };
-        let Some(directory) = directory.filter(|directory| !self.harmless.contains(directory))
-        else {
-            return Ok(None);
-        };
-        self.link = link.to_vec();
-        repo.walk_tracked(directory, self)?;
-        let is_special = RepoPath::parse(link).is_ok_and(|link| self.scope.may_deny_below(&link));
-        if self.found.is_none() && !is_special {
-            self.harmless.insert(directory);
-        }
-        Ok(self.found.take())
-    }
-}
-
-impl Visitor for ShownFile<'_> {
-    fn enters(&mut self, _: &RepoPath) -> bool {
-        true
-    }
-
-    fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
-        let name = RepoPath::parse(&[&self.link, &b"/"[..], path.as_bytes()].concat()).ok();
-        let is_denied = |name: &RepoPath| {
-            matches!(self.scope.decide(name), Decision::Denied(Denied::ByDenylist(_)))
-        };
-        self.found = name.filter(is_denied);
-        self.left = self.left.saturating_sub(1);
-        if self.found.is_some() || self.left == 0 {
-            return ControlFlow::Break(());
-        }
-        ControlFlow::Continue(())
-    }
+    Ok(OtherNames::new(spellings, &boundary.scope, &links))
 }
 
 /// The symlinks of trees that were read before.

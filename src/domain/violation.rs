@@ -182,8 +182,6 @@ pub struct OtherNames {
     spellings: CaseIndex,
     /// From a path, folded, to the names under which symlinks show it, where the denylist may deny something below them.
     shown_as: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
-    /// For a symlink to a directory, the name that it gives a file there which is denied by that name.
-    shows: BTreeMap<Vec<u8>, RepoPath>,
 }
 
 /// Symlinks, each with the targets that it has in any of some trees.
@@ -240,31 +238,24 @@ impl OtherNames {
         others
     }
 
-    /// Adds that a symlink shows a file under a name.
-    pub fn add_shown(&mut self, link: &[u8], name: RepoPath) {
-        self.shows.insert(link.to_vec(), name);
-    }
-
-    /// The names that symlinks give a path, and one that it gives a file itself.
+    /// The names that symlinks give a path.
     fn through_links<'a>(&'a self, path: &'a RepoPath) -> impl Iterator<Item = RepoPath> + 'a {
         let path = path.as_bytes();
-        let shown = self.shows.get(path).cloned();
         let places = [path].into_iter().chain(directories(path)).chain([&b""[..]]);
         // Most trees have no such symlink.
         let places = places.filter(|_| !self.shown_as.is_empty());
-        let names = places.flat_map(move |place| {
+        places.flat_map(move |place| {
             let names = self.shown_as.get(&fold(place)).into_iter().flatten();
             let rest = path.strip_prefix(place).unwrap_or_default();
             names.filter_map(move |name| {
                 RepoPath::parse(&[name.as_slice(), b"/", rest].concat()).ok()
             })
-        });
-        names.chain(shown)
+        })
     }
 }
 
 /// Where a symlink leads: what its target says, and where symlinks on the way lead on to.
-pub fn places(links: &Links, link: &[u8]) -> BTreeSet<Vec<u8>> {
+fn places(links: &Links, link: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut found = BTreeSet::new();
     let mut open = vec![link.to_vec()];
     while let Some(place) = open.pop()

@@ -527,7 +527,7 @@ impl RepeatedTrees {
 // Walks over the files of a tree.
 
 impl Repo {
-    /// The symlinks of a tree, each with its target.
+    /// The symlinks of a tree, each with its target. Those whose targets a partial clone lacks, which no checkout has, are left out.
     ///
     /// # Errors
     /// `repo-corrupt` when a tree or a symlink's blob is missing.
@@ -535,11 +535,13 @@ impl Repo {
         let mut links = Vec::new();
         let mut trees = RepeatedTrees::default();
         let mut open = vec![(Vec::new(), tree)];
+        let is_partial = self.is_partial();
         while let Some((prefix, tree)) = open.pop() {
             for entry in trees.read(self, tree)? {
                 let path = || [prefix.as_slice(), &entry.name].concat();
                 match entry.mode {
                     DIRECTORY => open.push(([&path(), &b"/"[..]].concat(), entry.oid)),
+                    SYMLINK if is_partial && self.kind_at_hand(entry.oid).is_none() => {}
                     SYMLINK => links.push((path(), self.read_blob(entry.oid)?)),
                     _ => {}
                 }

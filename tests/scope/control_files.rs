@@ -285,19 +285,6 @@ fn no_symlink_or_submodule_takes_the_place_of_a_directory_of_control_files() {
 }
 
 #[test]
-fn a_symlink_to_a_directory_is_denied_only_for_a_denied_file_in_it() {
-    let repo = TestRepo::with_commit();
-    repo.write("apps/one/.vscode/tasks.json", "{}\n");
-    repo.write("apps/two/.vscode/words.txt", "a\n");
-    repo.commit_all("applications");
-    let worktree = spawn(&repo, "linker", &[]);
-    for (place, target) in [("one", "apps/one"), ("two", "apps/two"), ("three", "apps/none")] {
-        symlink(target, worktree.join(place)).expect("a link");
-    }
-    assert_eq!(rejected(&repo, "linker"), ["one"]);
-}
-
-#[test]
 fn a_file_that_a_symlink_shows_as_a_control_file_is_one() {
     let repo = TestRepo::with_commit();
     for name in [".ai/notes.md", "hk/pre-commit", "tools/pc", "gh/readme", "wf/build.yml"] {
@@ -358,4 +345,37 @@ fn a_file_that_a_symlink_shows_as_a_control_file_is_one() {
     for path in denied {
         assert!(check(free, path), "{path}");
     }
+}
+
+/// What is in no checkout here is not fetched to judge a change of another file, and ordinary links to directories stay ordinary.
+#[test]
+fn symlinks_cost_a_partial_clone_no_network_and_lead_to_any_directory() {
+    let origin = TestRepo::with_commit();
+    for name in ["docs/v1/x", "docs/v2/.gitattributes", "packages/a/.env.example"] {
+        origin.write(name, "text\n");
+    }
+    symlink("v1", origin.path().join("docs/latest")).expect("a link");
+    origin.commit_all("links");
+    origin.git(["config", "uploadpack.allowFilter", "true"]);
+    let place = origin.path().with_file_name("partial");
+    let url = format!("file://{}", origin.path().display());
+    let words = ["clone", "--quiet", "--filter=blob:none", "--sparse", &url];
+    git_in(&origin.path(), [&words[..], &[&place.display().to_string()]].concat());
+    git_in(&place, ["sparse-checkout", "set", "src"]);
+    let scope = ["spawn", "-m", "do the thing", "--scope", "src/**", "--format=json"];
+    let output = agent_command(&place).args(scope).output().expect("starts");
+    let spawned: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+    git_in(&place, ["remote", "set-url", "origin", "file:///nowhere"]);
+    fs::write(worktree.join("src/new.rs"), "\n").expect("written");
+    git_in(&worktree, ["add", "src/new.rs"]);
+    git_in(&worktree, ["commit", "--quiet", "-m", "offline"]);
+    // Moving a link to a directory with a file that any agent may not write is no writing of it.
+    let worktree = spawn(&origin, "linker", &[]);
+    fs::remove_file(worktree.join("docs/latest")).expect("removed");
+    for (place, target) in [("docs/latest", "v2"), ("packages/b", "a"), ("src/root", "..")] {
+        symlink(target, worktree.join(place)).expect("a link");
+    }
+    git_in(&worktree, ["add", "--all"]);
+    git_in(&worktree, ["commit", "--quiet", "-m", "links"]);
 }
