@@ -86,7 +86,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     let is_commit = |oid: &Oid| ctx.repo.read_commit(*oid).is_ok();
     let unnamed: Vec<Oid> =
         heads.others.values().copied().chain(detached).filter(is_commit).collect();
-    let (fresh, broken) = whole(ctx, unnamed)?;
+    let (fresh, broken) = whole(ctx, unnamed);
     // No branch will name them, so without the keep chain the next `git gc` would remove them.
     if !fresh.is_empty() {
         let kept = keep::keep(&ctx.repo, &fresh, &format!("run {}", agent.id.short()), ctx.now())?;
@@ -263,16 +263,19 @@ pub fn catch_up(ctx: &Ctx, agent: &Agent, seen: Oid) -> Result<()> {
 
 /// Those of the commits that no ref of the repository leads to, whole ones and others: to keep one of those, or to land it, would make git
 /// fail in all of the repository.
-fn whole(ctx: &Ctx, commits: Vec<Oid>) -> Result<(Vec<Oid>, Vec<Oid>)> {
-    let is_whole = |commits: &[Oid]| ctx.repo.require_complete(commits).is_ok();
-    let (mut whole, broken) = if is_whole(&commits) {
-        (commits, Vec::new())
-    } else {
-        commits.into_iter().partition(|commit| is_whole(&[*commit]))
-    };
-    let unnamed: HashSet<Oid> = ctx.repo.unnamed_commits(&whole)?.into_iter().collect();
-    whole.retain(|commit| unnamed.contains(commit));
-    Ok((whole, broken))
+fn whole(ctx: &Ctx, commits: Vec<Oid>) -> (Vec<Oid>, Vec<Oid>) {
+    if let Ok(unnamed) = ctx.repo.require_complete(&commits) {
+        return (commits.into_iter().filter(|oid| unnamed.contains(oid)).collect(), Vec::new());
+    }
+    let (mut whole, mut broken) = (Vec::new(), Vec::new());
+    for commit in commits {
+        match ctx.repo.require_complete(&[commit]) {
+            Ok(unnamed) if unnamed.contains(&commit) => whole.push(commit),
+            Ok(_) => {}
+            Err(_) => broken.push(commit),
+        }
+    }
+    (whole, broken)
 }
 
 /// Moves the agent's branch to where the command has it.

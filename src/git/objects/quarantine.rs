@@ -20,7 +20,7 @@ use crate::domain::named::is_lower_hex;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::untrusted;
 use crate::git::objects::malformed;
-use crate::git::repo::{failed, from_git2, to_git2};
+use crate::git::repo::{failed, from_git2};
 use crate::git::{Repo, command, tree};
 use crate::system::{self, ResourceLimits};
 use rustix::fs::{AtFlags, CWD, linkat};
@@ -113,29 +113,30 @@ impl Repo {
     }
 
     /// Fails unless everything that commits lead to is here and is what it is taken for. An object may be here without all that it leads to,
-    /// as after an attempt that failed here: so only what a ref leads to is known to be whole.
+    /// as after an attempt that failed here: so only what a ref leads to is known to be whole. Gives the commits that no ref leads to.
     ///
     /// # Errors
     /// `git-failed`, `repo-corrupt`.
-    pub fn require_complete(&self, tips: &[Oid]) -> Result<()> {
+    pub fn require_complete(&self, tips: &[Oid]) -> Result<HashSet<Oid>> {
         let is_shallow = self.is_shallow();
-        for oid in self.unnamed_commits(tips)? {
-            let commit = self.read_commit(oid)?;
+        let unnamed = self.unnamed_commits(tips)?;
+        for oid in &unnamed {
+            let commit = self.read_commit(*oid)?;
             // A shallow clone ends somewhere.
             let parents = commit.parents.iter().filter(|one| !is_shallow || self.has_object(**one));
             let before = parents.map(|parent| self.read_commit(*parent).map(|commit| commit.tree));
             self.sound_changes(&before.collect::<Result<Vec<_>>>()?, commit.tree)?;
         }
-        Ok(())
+        Ok(unnamed)
     }
 
     /// The commits that these lead to and that no ref leads to.
     ///
     /// # Errors
     /// `git-failed` where history has a hole.
-    pub fn unnamed_commits(&self, tips: &[Oid]) -> Result<Vec<Oid>> {
+    fn unnamed_commits(&self, tips: &[Oid]) -> Result<HashSet<Oid>> {
         if tips.is_empty() {
-            return Ok(Vec::new());
+            return Ok(HashSet::new());
         }
         let mut git = self.git_here();
         git.args(["rev-list", "--stdin", "--not", "--all"]);
@@ -345,14 +346,19 @@ impl<'r> LooseLinks<'r> {
             true
         });
         all.map_err(|error| failed(what, error))?;
-        let mut below: HashMap<Oid, Vec<Oid>> = HashMap::new();
+        // Most entries of trees that follow upon each other name the same objects.
+        let mut kinds = HashMap::new();
+        for oid in &oids {
+            let (_, kind) = taken.read_header(*oid).map_err(|error| failed(what, error))?;
+            kinds.insert(from_git2(*oid), Some(kind));
+        }
+        let mut above: HashMap<Oid, Vec<Oid>> = HashMap::new();
         for oid in oids {
-            let (_, kind) = taken.read_header(oid).map_err(|error| failed(what, error))?;
-            if kind != git2::ObjectType::Tree {
+            let tree = from_git2(oid);
+            if kinds.get(&tree) != Some(&Some(git2::ObjectType::Tree)) {
                 continue;
             }
             let object = taken.read(oid).map_err(|error| failed(what, error))?;
-            let tree = from_git2(oid);
             let entries = tree::parse(object.data()).filter(|it| tree::is_well_formed(it));
             for entry in entries.ok_or_else(|| malformed(tree))? {
                 let kind = match entry.mode {
@@ -360,19 +366,17 @@ impl<'r> LooseLinks<'r> {
                     tree::DIRECTORY => git2::ObjectType::Tree,
                     _ => git2::ObjectType::Blob,
                 };
-                let name = to_git2(entry.oid)?;
-                let header = taken.read_header(name).ok();
                 let found =
-                    header.map(|(_, kind)| kind).or_else(|| self.repo.kind_at_hand(entry.oid));
+                    kinds.entry(entry.oid).or_insert_with(|| self.repo.kind_at_hand(entry.oid));
                 if found.is_some_and(|found| found != kind) {
                     return Err(malformed(tree));
                 }
                 if kind == git2::ObjectType::Tree {
-                    below.entry(entry.oid).or_default().push(tree);
+                    above.entry(entry.oid).or_default().push(tree);
                 }
             }
         }
-        require_shallow_nesting(&below)
+        require_shallow_nesting(&above)
     }
 
     /// Puts all of it into the repository's store.
