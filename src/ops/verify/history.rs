@@ -10,6 +10,7 @@ use crate::domain::{Agent, Change, Oid, What, branch_name, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
+use crate::git::refs::REMOTE_COPIES;
 use crate::git::uncommitted::Uncommitted;
 use crate::git::{Commit, MergeResult, Repo, Tip};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
@@ -30,8 +31,8 @@ pub(super) fn provenance(
     is_above_landed: bool,
 ) -> Result<BranchHistory> {
     let repo = &ctx.repo;
-    let ahead = CommitsAhead::read(repo, divergence)?;
-    let spawn = ahead.spawn(ctx, subject)?;
+    let ahead = CommitsAhead::read(ctx, subject, divergence)?;
+    let spawn = ahead.spawn(repo, subject)?;
     let origin = match spawn {
         Some(spawn) => spawn.parents.first().copied(),
         None => Some(started),
@@ -52,9 +53,9 @@ pub(super) fn provenance(
     };
     let (has_spawn_commit, foreign) = match spawn {
         Some(spawn) => {
-            let mut foreign = ahead.foreign(ctx, subject, spawn, &HashSet::new());
+            let mut foreign = ahead.foreign(subject, spawn, &HashSet::new());
             if !foreign.is_empty() {
-                foreign = ahead.foreign(ctx, subject, spawn, &landed_on_it(ctx, subject)?);
+                foreign = ahead.foreign(subject, spawn, &landed_on_it(ctx, subject)?);
             }
             (true, foreign)
         }
@@ -83,7 +84,7 @@ fn fetched(repo: &Repo, subject: &LandingSubject, commits: &[Oid]) -> Result<Opt
                 continue 'copies;
             }
         }
-        return Ok(copy.strip_prefix("refs/remotes/").map(str::to_owned));
+        return Ok(copy.strip_prefix(REMOTE_COPIES).map(str::to_owned));
     }
     Ok(None)
 }
@@ -94,24 +95,31 @@ struct CommitsAhead<'a> {
     commits: HashMap<Oid, Commit>,
     /// The spawn commits whose text other commits carry: `pr` pushes a branch without its spawn commit.
     carriers: HashMap<Oid, Oid>,
+    /// What tells the agent's spawn commit, and what a rebase makes of it, from all others.
+    nonce: Option<String>,
 }
 
 impl<'a> CommitsAhead<'a> {
-    fn read(repo: &Repo, divergence: &'a Divergence) -> Result<CommitsAhead<'a>> {
+    fn read(
+        ctx: &Ctx,
+        subject: &LandingSubject,
+        divergence: &'a Divergence,
+    ) -> Result<CommitsAhead<'a>> {
+        let repo = &ctx.repo;
         let (mut commits, mut carriers) = (HashMap::new(), HashMap::new());
         for lineage in &divergence.ahead {
             commits.insert(lineage.oid, repo.read_commit(lineage.oid)?);
             let carried = spawn_commit::carried(&repo.read_raw_commit(lineage.oid)?);
             carriers.extend(carried.map(|(spawn, _)| (lineage.oid, spawn)));
         }
-        Ok(CommitsAhead { divergence, commits, carriers })
+        let nonce = nonce_of(ctx, subject.agent.spawn_commit);
+        Ok(CommitsAhead { divergence, commits, carriers, nonce })
     }
 
     /// The agent's spawn commit among them, or what a rebase made of it.
-    fn spawn(&self, ctx: &Ctx, subject: &LandingSubject) -> Result<Option<&'a Lineage>> {
-        let (repo, original) = (&ctx.repo, subject.agent.spawn_commit);
-        let nonce = nonce_of(ctx, original);
-        let is_begin = |lineage: &&Lineage| self.begins(subject, nonce.as_deref(), &lineage.oid);
+    fn spawn(&self, repo: &Repo, subject: &LandingSubject) -> Result<Option<&'a Lineage>> {
+        let original = subject.agent.spawn_commit;
+        let is_begin = |lineage: &&Lineage| self.begins(subject, &lineage.oid);
         let spawn = self.divergence.ahead.iter().find(is_begin);
         if let (Some(found), Some(base)) = (spawn, subject.base)
             && found.oid != original
@@ -124,26 +132,24 @@ impl<'a> CommitsAhead<'a> {
         Ok(spawn)
     }
 
-    /// Whether a commit is the agent's spawn commit, whose `nonce` is given, stands for it or carries it.
-    fn begins(&self, subject: &LandingSubject, nonce: Option<&str>, oid: &Oid) -> bool {
+    /// Whether a commit is the agent's spawn commit, stands for it or carries it.
+    fn begins(&self, subject: &LandingSubject, oid: &Oid) -> bool {
         let original = subject.agent.spawn_commit;
         // A rebase gives the spawn commit another name and keeps its message.
         let own = self.commits.get(oid).and_then(|commit| commit.trailer(NONCE));
         *oid == original
             || self.carriers.get(oid) == Some(&original)
-            || own.is_some() && own == nonce
+            || own.is_some() && own == self.nonce.as_deref()
     }
 
     /// Those that are not the agent's. Commits of a side branch count as the agent's where they name it, or where they `landed` on its
     /// branch. Their paths are judged like those of all others.
     fn foreign(
         &self,
-        ctx: &Ctx,
         subject: &LandingSubject,
         spawn: &Lineage,
         landed: &HashSet<Oid>,
     ) -> Vec<Oid> {
-        let nonce = nonce_of(ctx, subject.agent.spawn_commit);
         let own = own_line(subject.tip, spawn.oid, self.divergence, |oid| {
             // Of a commit that is not known here nothing below is taken for the agent's.
             let is_spawn = self.commits.get(&oid).is_none_or(|commit| {
@@ -152,7 +158,7 @@ impl<'a> CommitsAhead<'a> {
             // A rebase on top of the branch that `pr` pushed puts the spawn commit on top of the commit that carries it.
             !landed.contains(&oid)
                 && (is_spawn || self.carriers.contains_key(&oid))
-                && !self.begins(subject, nonce.as_deref(), &oid)
+                && !self.begins(subject, &oid)
         });
         self.all_but(|oid| own.contains(oid) || landed.contains(oid) || self.names(subject, oid))
     }
