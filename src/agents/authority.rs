@@ -23,11 +23,9 @@ pub fn require_no_recursion(env: &Env) -> Result<Option<AgentId>> {
         Ok(None) => Ok(None),
         Ok(Some(home)) => {
             require_may_spawn(&home).map_err(|error| {
-                error.hint(if env.at_terminal && env.agent.is_some() {
-                    "to leave the shell of the agent, run exit"
-                } else {
-                    "a person spawns from the main worktree; to see where it is, run git worktree list"
-                })
+                error.hint(way_out(env).unwrap_or(
+                    "a person spawns from the main worktree; to see where it is, run git worktree list",
+                ))
             })?;
             Ok(Some(home.agent.id))
         }
@@ -43,6 +41,12 @@ pub fn require_no_recursion(env: &Env) -> Result<Option<AgentId>> {
 /// they make for themselves.
 fn is_person(env: &Env) -> bool {
     env.at_terminal && env.agent.is_none() && !env.fenced
+}
+
+/// What a person does who is in the shell of an agent: wherever they go there, it stays the agent's.
+fn way_out(env: &Env) -> Option<&'static str> {
+    let is_shell = env.at_terminal && env.agent.is_some();
+    is_shell.then_some("to leave the shell of the agent, run exit")
 }
 
 /// Refuses what starts agents, unless the policy allows it.
@@ -80,12 +84,9 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
     let root = main_worktree(ctx);
     let root = root.map_or("<main worktree>".into(), |root| shell::path(&root));
     let refused = |message: String| {
-        let refused = Error::new(Code::OrchestratorOnly, message);
-        // Wherever a person goes in the shell of an agent, it stays the agent's.
-        if ctx.env.at_terminal && ctx.env.agent.is_some() {
-            return refused.hint("to leave the shell of the agent, run exit");
-        }
-        refused.hint(format!("to decide about an agent from the main worktree, run cd {root}"))
+        let to_main = || format!("to decide about an agent from the main worktree, run cd {root}");
+        Error::new(Code::OrchestratorOnly, message)
+            .hint(way_out(&ctx.env).map_or_else(to_main, str::to_owned))
     };
     match CurrentAgent::find(&ctx.env, &[&ctx.env.directory]) {
         Ok(None) => Ok(()),
