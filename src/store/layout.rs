@@ -269,6 +269,11 @@ pub fn landing_note(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("landing")
 }
 
+/// The key of the claim that this clone saw the agent lose.
+pub fn lost_claim(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("claim-lost")
+}
+
 /// The questions of agents that no message answers yet.
 pub fn questions_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("questions")

@@ -263,6 +263,44 @@ fn a_worker_whose_claim_was_taken_over_ends_with_3_and_its_work_is_kept() {
     assert_eq!(hub.remote_tip(CLAIM), taken);
     let agents = json(clone, &["list", "--all", "--fast"]);
     assert_eq!(agents["agents"][0]["state"], "done", "{agents:#}");
+    // Nor does it land where the remote is not asked, from where a `git push` could bring it there.
+    let id = agents["agents"][0]["agent_id"].as_str().expect("an id");
+    for landing in [&["merge", id][..], &["merge", id, "-n"], &["merge", id, "--push"]] {
+        let output = agent(clone, landing);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("error[claim-lost]"), "{said}");
+    }
+    let output = agent(clone, &["train", id]);
+    let said = describe(&output);
+    assert!(said.contains("another clone took over the task `task-1`"), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    git_in(&hub.bare, ["update-ref", "-d", CLAIM]);
+    json(clone, &["merge", id, "--push"]);
+}
+
+#[test]
+fn an_agent_whose_task_another_clone_has_lands_in_no_clone() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    let (code, said) = work(clone, &task, WORK);
+    assert_eq!(code, Some(0), "{said}");
+    let agents = json(clone, &["list", "--fast"]);
+    let id = agents["agents"][0]["agent_id"].as_str().expect("an id").to_owned();
+    // As if a kill had come between the work and the word that it is done, and another clone had taken over.
+    let held = git_in(&hub.bare, ["rev-parse", &format!("{CLAIM}^1")]);
+    let message = git_in(&hub.bare, ["log", "-1", "--format=%B", &held]);
+    let nonce = message.lines().find_map(|line| line.strip_prefix("Claim-Nonce: "));
+    let record = clone.join(".git/agents/claims/task-1");
+    std::fs::write(&record, format!("{}\n{id}\n", nonce.expect("a nonce"))).expect("written");
+    plant(&hub, now(), 60);
+    let (code, said) = work(clone, &task, WORK);
+    assert_eq!(code, Some(3), "{said}");
+    let output = agent(clone, &["merge", &id]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("error[claim-lost]") && said.contains("--push"), "{said}");
 }
 
 #[test]

@@ -390,6 +390,9 @@ pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result
 
 /// The remote's branch to land on, where the caller wants that. What was spawned from a pull request lands on its branch, wherever
 /// that is.
+///
+/// # Errors
+/// `claim-lost` where none is wanted and this clone saw another one take the task over; `usage` when there is no such remote.
 pub(super) fn wanted_target(
     ctx: &Ctx,
     options: &MergeOptions,
@@ -397,6 +400,7 @@ pub(super) fn wanted_target(
     target: &str,
 ) -> Result<Option<RemoteTarget>> {
     let Some(remote) = options.push.as_deref() else {
+        claim::require_not_lost(ctx, agent.id)?;
         return Ok(None);
     };
     let of_others = if remote.is_empty() && options.into.is_none() {

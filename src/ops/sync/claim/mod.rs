@@ -226,7 +226,7 @@ impl TaskClaim {
                     Some(what) => self.warn(what),
                     None => {
                         self.is_lost = true;
-                        return Ok(());
+                        return self.agent.map_or(Ok(()), |agent| note_lost(ctx, agent, &self.key));
                     }
                 },
             }
@@ -269,6 +269,36 @@ fn forget(ctx: &Ctx, key: &str) -> Result<()> {
     let path = layout::claim_record(ctx.repo.common_dir(), key);
     let removed = std::fs::remove_file(&path).at_if_there("could not remove", &path);
     removed.map(drop)
+}
+
+/// Notes that an agent has lost its claim: a landing on the remote asks whose the task is, and one in this clone cannot.
+fn note_lost(ctx: &Ctx, agent: AgentId, key: &str) -> Result<()> {
+    let path = layout::lost_claim(ctx.repo.common_dir(), agent);
+    // One of another clone has nothing here to land from but what was fetched.
+    if path.parent().is_some_and(Path::is_dir) {
+        fsx::write_private(&path, key.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The key of the claim that this clone saw the agent lose.
+fn lost_key(ctx: &Ctx, agent: AgentId) -> Result<Option<String>> {
+    let key = fsx::load_if_there(&layout::lost_claim(ctx.repo.common_dir(), agent))?;
+    Ok(key.map(|key| String::from_utf8_lossy(&key).into_owned()))
+}
+
+/// Checks that this clone did not see the agent lose its claim.
+///
+/// # Errors
+/// `claim-lost`; those of the file system.
+pub(crate) fn require_not_lost(ctx: &Ctx, agent: AgentId) -> Result<()> {
+    let Some(key) = lost_key(ctx, agent)? else {
+        return Ok(());
+    };
+    let id = agent.short();
+    Err(lost(&key).hint(format!(
+        "to land it if the remote says that the task is free again, run git agent merge {id} --push"
+    )))
 }
 
 /// The error for a claim that another clone has taken over.

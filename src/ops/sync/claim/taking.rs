@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::{self, Fetched, PushManner, RefChange, RefPush, RemoteRefs};
 use crate::ops::sync::claim::{
-    ClaimRecord, ClaimReport, LIMIT, TaskClaim, forget, held, lost, write,
+    ClaimRecord, ClaimReport, LIMIT, TaskClaim, forget, held, lost, lost_key, note_lost, write,
 };
 use crate::ops::sync::{refused, wait};
 use crate::store::lock::Guard;
@@ -118,6 +118,9 @@ impl TaskClaim {
                 // Another clone has had the task since, so the agent of the earlier attempt is not
                 // gone on with.
                 if matches!(bid, Bid::Leave | Bid::Watch(_)) {
+                    if let Some(earlier) = self.earlier {
+                        note_lost(ctx, earlier, &self.key)?;
+                    }
                     (self.agent, self.earlier) = (agent, None);
                 }
                 match bid {
@@ -370,10 +373,16 @@ pub(crate) fn of_agents(
             found.push(LandingClaim { key: key.to_owned(), refname, token, message, lock });
             continue;
         }
-        // The claim was this agent's and is another's by now: another clone took the task over.
-        let mut named = before(&ctx.repo, token).filter_map(|one| one.agent);
-        if let Some(agent) = named.find(|agent| agents.contains(agent)) {
+        // The claim was this agent's and is another's by now: another clone took the task over. What it put in the place of the claim,
+        // and not on top, does not say whose that was; this clone may remember.
+        let mut named: Vec<AgentId> =
+            before(&ctx.repo, token).filter_map(|one| one.agent).collect();
+        for agent in agents {
+            named.extend(lost_key(ctx, *agent)?.filter(|lost| lost == key).map(|_| *agent));
+        }
+        if let Some(agent) = named.into_iter().find(|agent| agents.contains(agent)) {
             *blamed = Some(agent);
+            note_lost(ctx, agent, key)?;
             return Err(lost(key));
         }
     }
