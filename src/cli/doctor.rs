@@ -1,10 +1,10 @@
 //! `git agent doctor`
 
 use crate::agents::Ctx;
+use crate::cli::open;
 use crate::cli::render::table::{labelled, wrapped};
 use crate::cli::terminal::{BAD, DIM, GOOD, HINT, WARN, paint, width};
 use crate::cli::ui::{Answer, Ui};
-use crate::cli::verbs::open;
 use crate::cli::{ledger, setup, shell};
 use crate::error::{Exit, Result};
 use crate::ops::doctor::{self, DoctorReport};

@@ -6,13 +6,20 @@ use crate::cli::command_line as without_help;
 use crate::cli::render::table::wrapped;
 use crate::cli::terminal::{BOLD, paint, width};
 use crate::cli::ui::{Answer, AsJson, Ui, plain};
-use crate::cli::verbs::{GROUPS, kebab};
 use crate::error::{Code, Error, Exit, Result};
 use clap::Command;
 use serde_json::{Value, json};
 
 /// Where a line of help ends on wide terminals, as clap has it.
 const WIDEST: usize = 100;
+
+/// Verbs that belong to one moment.
+pub(super) struct Group {
+    /// The moment.
+    pub title: &'static str,
+    /// The verbs, as the list spells them, and whether a newcomer needs them.
+    pub verbs: &'static [(&'static str, bool)],
+}
 
 /// Explain one command, or list all of them
 #[derive(Debug, clap::Args)]
@@ -25,10 +32,10 @@ pub(super) struct HelpArgs {
     command: Vec<String>,
 }
 
-pub(super) fn run(ui: &mut Ui, args: &HelpArgs) -> Result<Exit> {
-    let mut command = command_line();
+pub(super) fn run(ui: &mut Ui, args: &HelpArgs, in_groups: &[Group]) -> Result<Exit> {
+    let mut command = command_line(in_groups);
     let text = if args.all {
-        groups(&command, true)
+        groups(&command, in_groups, true)
     } else {
         // Before that clap knows neither how the commands above are called nor the options for all.
         command.build();
@@ -57,9 +64,9 @@ impl Answer for HelpAnswer {
 }
 
 /// The whole command line, with help in groups.
-pub(super) fn command_line() -> Command {
+pub(super) fn command_line(in_groups: &[Group]) -> Command {
     let command = without_help();
-    let groups = groups(&command, false);
+    let groups = groups(&command, in_groups, false);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}\n\n\
          To list every command, run git agent help --all;\n\
@@ -81,9 +88,9 @@ fn below<'c>(command: &'c mut Command, path: &[String]) -> Result<&'c mut Comman
 }
 
 /// The verbs with what each of them does: all that are for people, or those that a newcomer needs.
-fn groups(command: &Command, all: bool) -> String {
+fn groups(command: &Command, in_groups: &[Group], all: bool) -> String {
     let mut rows: Vec<(&str, Vec<(String, String)>)> = Vec::new();
-    for group in GROUPS {
+    for group in in_groups {
         let verbs = group
             .verbs
             .iter()
@@ -110,4 +117,16 @@ fn groups(command: &Command, all: bool) -> String {
         }
     }
     text
+}
+
+/// `InstallShell` as clap names it: `install-shell`.
+pub(super) fn kebab(verb: &str) -> String {
+    let mut name = String::new();
+    for c in verb.chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
 }

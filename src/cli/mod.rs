@@ -59,18 +59,18 @@ mod usage_error;
 mod verbs;
 mod verify;
 
-use crate::agents::Env;
+use crate::agents::{Ctx, Env, clone, scratch};
 use crate::error::{Error, Exit, Result};
 use crate::ops;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::str::FromStr;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 use ui::{Format, KeptText, Ui};
-use verbs::{Command, dispatch};
+use verbs::{Command, GROUPS, dispatch};
 
 /// Gives every coding agent a worktree, a branch and a scope, and records what became of it
 #[derive(Debug, Parser)]
@@ -109,11 +109,22 @@ fn parse(arguments: &[OsString]) -> std::result::Result<(Cli, Command), clap::Er
     let matches = match narrow.try_get_matches_from(arguments) {
         // The version needs no list of verbs.
         Err(error) if error.kind() != ErrorKind::DisplayVersion => {
-            help::command_line().try_get_matches_from(arguments)
+            help::command_line(GROUPS).try_get_matches_from(arguments)
         }
         answer => answer,
     }?;
     Ok((Cli::from_arg_matches(&matches)?, Command::from_arg_matches(&matches)?))
+}
+
+/// What arguments say that name this verb, for a process that was started for it alone.
+fn parse_as<T: Args>(
+    verb: &'static str,
+    arguments: &[OsString],
+) -> std::result::Result<(Cli, T), clap::Error> {
+    let command = Cli::command().subcommand(T::augment_args(clap::Command::default().name(verb)));
+    let matches = command.try_get_matches_from(arguments)?;
+    let of_verb = matches.subcommand_matches(verb).unwrap_or(&matches);
+    Ok((Cli::from_arg_matches(&matches)?, T::from_arg_matches(of_verb)?))
 }
 
 /// The names of all verbs, hidden ones too, each with that of its subcommand unless this is a verb by itself as well.
@@ -180,9 +191,35 @@ fn mounted(error: Error, arguments: &[OsString], ui: &mut Ui) -> Result<Exit> {
         return Err(error);
     };
     let behind = arguments.get(1..).unwrap_or_default();
-    let (status, warning) = ops::mounted::again(&verbs::open(ui)?, agent, behind)?;
+    let (status, warning) = ops::mounted::again(&open(ui)?, agent, behind)?;
     warning.iter().for_each(|text| ui.warn(text));
     Ok(Exit::Child(status))
+}
+
+/// The surroundings, for the verbs that need them: a hook is called in places that have no repository. A ledger that
+/// was overwritten is reported at the first command after that.
+fn open(ui: &mut Ui) -> Result<Ctx> {
+    let mut ctx = Ctx::of_process()?;
+    if let Some(observer) = ui.observer() {
+        ctx = ctx.narrated_by(observer);
+    }
+    // Agents with a clone of their own commit there, so their work is fetched before any verb looks
+    // for it.
+    let clones = clone::bring_in_all(&ctx);
+    clones.iter().for_each(|warning| ui.warn(warning));
+    if ui.format() == Format::Text
+        && let Some(warning) = ops::doctor::overwritten_ledger(&ctx)
+    {
+        ui.warn(&warning);
+    }
+    Ok(ctx)
+}
+
+/// The surroundings, for the verbs that only look: a repository that cannot be written will do.
+fn look(ui: &mut Ui, run: impl FnOnce(&Ctx, &mut Ui) -> Result<Exit>) -> Result<Exit> {
+    let ctx = open(ui)?;
+    scratch::complaint(&ctx).iter().for_each(|complaint| ui.warn(complaint));
+    scratch::looking(&ctx, |ctx| run(ctx, ui))
 }
 
 /// What a command said to a screen.

@@ -3,7 +3,6 @@
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::terminal::{BOLD, DIM, width};
 use crate::cli::ui::{Answer, AsJson, Ui};
-use crate::cli::verbs::verb;
 use crate::error::{Code, Error, Exit, Result};
 use crate::wire::put;
 use crate::wire::schema::{self, answers};
@@ -21,11 +20,14 @@ pub(super) struct SchemaArgs {
     input: bool,
 }
 
+/// Finds a verb with what it takes by its name.
+type VerbNamed = fn(&str) -> Option<clap::Command>;
+
 /// Needs no repository.
-pub(super) fn run(ui: &mut Ui, args: &SchemaArgs) -> Result<Exit> {
+pub(super) fn run(ui: &mut Ui, args: &SchemaArgs, verb: VerbNamed) -> Result<Exit> {
     match &args.answer {
         None => ui.answer(&AllAnswers)?,
-        Some(name) if args.input => ui.answer(&OneSchema(input(name)?))?,
+        Some(name) if args.input => ui.answer(&OneSchema(input(name, verb)?))?,
         Some(name) => ui.answer(&OneSchema(require(name)?))?,
     }
     Ok(Exit::Yes)
@@ -45,7 +47,7 @@ fn require(name: &str) -> Result<serde_json::Value> {
 }
 
 /// What a command takes, from the one definition of the command line. A value stands as it would be typed: a duration is a text, `90s`.
-fn input(name: &str) -> Result<Value> {
+fn input(name: &str, verb: VerbNamed) -> Result<Value> {
     let command = verb(name).ok_or_else(|| {
         let what = format!("there is no command `{}`", name.escape_debug());
         Error::new(Code::Usage, what).hint("to list the commands, run git agent -h")

@@ -1,11 +1,11 @@
 //! `git agent setup`: `config`, `pool`, `hooks` and `shell`, which are also verbs of their own.
 
 use crate::agents::Ctx;
+use crate::cli::open;
 use crate::cli::render::table::{Cell, Table, labelled, wrapped};
 use crate::cli::shell;
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint, width};
 use crate::cli::ui::{Answer, Ui};
-use crate::cli::verbs::open;
 use crate::domain::named::size_text;
 use crate::domain::repository_settings::{PATH, to_commit};
 use crate::error::{Exit, Result};

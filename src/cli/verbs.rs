@@ -1,16 +1,16 @@
 //! Every verb, listed once: the group of help that it belongs to, its arguments, and what it calls.
 
-use crate::agents::{Ctx, clone, scratch};
+use crate::agents::Ctx;
+use crate::cli::help::{Group, kebab};
 use crate::cli::run::{self, supervisor};
-use crate::cli::ui::{Format, Ui};
+use crate::cli::ui::Ui;
 use crate::cli::{
     amend, archive, board, bundle, check, commit, diff, discard, doctor, enter, gc, guard, help,
-    hook, init, ledger, list, materialize, merge, overlap, pr, receive, rename, report, rescue,
-    retry, roles, runs, schema, send, settle, setup, shell, show, spawn, sync, train, undo,
+    hook, init, ledger, list, look, materialize, merge, open, overlap, pr, receive, rename, report,
+    rescue, retry, roles, runs, schema, send, settle, setup, shell, show, spawn, sync, train, undo,
     uninstall, update, verify,
 };
 use crate::error::{Exit, Result};
-use crate::ops;
 use clap::{Args, Subcommand};
 
 /// Makes of the list of verbs the commands that clap reads, the call of each and the groups of help. A star stands before
@@ -49,14 +49,6 @@ macro_rules! verbs {
             verbs: &[$((stringify!($verb), verbs!(@star $($star)?))),*],
         }),*];
     };
-}
-
-/// Verbs that belong to one moment.
-pub(super) struct Group {
-    /// The moment.
-    pub title: &'static str,
-    /// The verbs, as the list spells them, and whether a newcomer needs them.
-    pub verbs: &'static [(&'static str, bool)],
 }
 
 verbs! { ui;
@@ -148,8 +140,8 @@ verbs! { ui;
         #[command(hide = true)]
         InstallShell(args: shell::InstallShellArgs) => shell::run_install(ui, args);
         Uninstall(args: uninstall::UninstallArgs) => uninstall::run(&open(ui)?, ui, &args);
-        Schema(args: schema::SchemaArgs) => schema::run(ui, &args);
-        Help(args: help::HelpArgs) => help::run(ui, &args);
+        Schema(args: schema::SchemaArgs) => schema::run(ui, &args, verb);
+        Help(args: help::HelpArgs) => help::run(ui, &args, GROUPS);
         Mcp(_args: hook::McpArgs) => hook::run_mcp();
         Hook(args: hook::HookArgs) => hook::run(ui, args);
     }
@@ -171,42 +163,4 @@ verbs! { ui;
         #[command(hide = true)]
         Complete(args: shell::CompleteArgs) => shell::run_complete(ui, args);
     }
-}
-
-/// The surroundings, for the verbs that need them: a hook is called in places that have no repository. A ledger that
-/// was overwritten is reported at the first command after that.
-pub(super) fn open(ui: &mut Ui) -> Result<Ctx> {
-    let mut ctx = Ctx::of_process()?;
-    if let Some(observer) = ui.observer() {
-        ctx = ctx.narrated_by(observer);
-    }
-    // Agents with a clone of their own commit there, so their work is fetched before any verb looks
-    // for it.
-    let clones = clone::bring_in_all(&ctx);
-    clones.iter().for_each(|warning| ui.warn(warning));
-    if ui.format() == Format::Text
-        && let Some(warning) = ops::doctor::overwritten_ledger(&ctx)
-    {
-        ui.warn(&warning);
-    }
-    Ok(ctx)
-}
-
-/// The surroundings, for the verbs that only look: a repository that cannot be written will do.
-fn look(ui: &mut Ui, run: impl FnOnce(&Ctx, &mut Ui) -> Result<Exit>) -> Result<Exit> {
-    let ctx = open(ui)?;
-    scratch::complaint(&ctx).iter().for_each(|complaint| ui.warn(complaint));
-    scratch::looking(&ctx, |ctx| run(ctx, ui))
-}
-
-/// `InstallShell` as clap names it: `install-shell`.
-pub(super) fn kebab(verb: &str) -> String {
-    let mut name = String::new();
-    for c in verb.chars() {
-        if c.is_ascii_uppercase() && !name.is_empty() {
-            name.push('-');
-        }
-        name.push(c.to_ascii_lowercase());
-    }
-    name
 }

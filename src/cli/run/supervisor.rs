@@ -1,10 +1,9 @@
 //! `supervise`, `supervisor`, `launch` and `fenced`: this program between `run` and a command. Not for people.
 
 use crate::agents::{Ctx, Env};
-use crate::cli::parse;
+use crate::cli::parse_as;
 use crate::cli::run::RunArgs;
 use crate::cli::ui::Ui;
-use crate::cli::verbs::Command;
 use crate::domain::sandbox::{GitGuard, Landlock, Level, Namespaces};
 use crate::domain::{Fence, LayerMount};
 use crate::error::{Error, Exit, Result};
@@ -98,7 +97,7 @@ pub(in crate::cli) fn run_launch(args: &LaunchArgs) -> Result<Exit> {
     prepare(args.supervisor, args.terminal, args.group.as_deref())?;
     // A fence is entered by this program, which need not be started anew for that.
     if Env::of_process()?.require_program()? == program.as_os_str()
-        && let Ok((_, Command::Fenced(args))) = parse(&args.command)
+        && let Ok((_, args)) = parse_as::<FencedArgs>("fenced", &args.command)
     {
         return run_fenced(args);
     }
@@ -244,16 +243,13 @@ pub(super) fn start(ctx: &Ctx, ui: &Ui, quiet: bool) -> Result<Exit> {
 
 pub(in crate::cli) fn run_supervise(args: SuperviseArgs) -> Result<Exit> {
     let words: Vec<_> = std::iter::once("git-agent".into()).chain(args.words).collect();
-    let (cli, command) = parse(&words)
+    let (cli, args) = parse_as::<RunArgs>("run", &words)
         .map_err(|error| Error::bug(format!("a run that was asked for is none: {error}")))?;
-    let Command::Run(args) = command else {
-        return Err(Error::bug("only runs go into the background"));
-    };
     // No person is at the terminal of this process who could pick an agent.
     let mut ui = Ui::of_process(cli.format);
     let ctx = Ctx::of_process()?;
     let sync = args.sync.clone();
-    let told = supervised(&ctx, *args, &mut |report| begun(&mut ui, report));
+    let told = supervised(&ctx, args, &mut |report| begun(&mut ui, report));
     let exit = told.map_or_else(|error| ui.fail(&error), Exit::Child);
     Ok(sync.after_run(&ctx, &mut ui, exit))
 }
