@@ -187,6 +187,37 @@ fn a_warm_worktree_is_brought_to_the_base_by_what_differs() {
 }
 
 #[test]
+fn set_up_is_done_anew_once_an_ignored_file_that_it_copies_has_changed() {
+    let settings = "[setup]\ncopy = [\"*.env\", \"keys/**\"]\n[checks]\ncommands = [\"grep this local.env\", \"grep good keys/prod\"]\n";
+    let repo = with_pool(1, settings);
+    repo.write(".gitignore", "*.out\n*.env\nkeys/\n");
+    repo.commit_all("keys");
+    repo.write("keys/prod", "good\n");
+    fill(&repo);
+    let copied = |report: &Value, name: &str| {
+        fs::read_to_string(worktree(report).join(name)).expect("copied")
+    };
+    let report = repo.spawn_task(TASK, &[]);
+    assert_eq!(report["claimed"], true, "{report}");
+    let id = report["agent_id"].as_str().expect("an id");
+    fs::write(worktree(&report).join("src/lib.rs"), "pub fn changed() {}\n").expect("written");
+    repo.agent_json(&["verify", id]);
+    fill(&repo);
+    for (name, content) in [("local.env", "secret of another machine\n"), ("keys/prod", "bad\n")] {
+        let before = fs::read(repo.path().join(name)).expect("there");
+        repo.write(name, content);
+        let report = repo.spawn_task(TASK, &[]);
+        assert_eq!((&report["claimed"], copied(&report, name).as_str()), (&Value::Null, content));
+        let output = agent_command(&repo.path()).args(["verify", id]).output().expect("starts");
+        let said = describe(&output);
+        assert!(output.status.code() == Some(1) && said.contains("commands.failed"), "{said}");
+        repo.write(name, before);
+    }
+    fill(&repo);
+    assert_eq!(repo.spawn_task(TASK, &[])["claimed"], true);
+}
+
+#[test]
 fn a_slot_of_an_unlanded_branch_serves_no_other_work() {
     let repo = with_pool(
         1,

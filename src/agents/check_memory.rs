@@ -83,7 +83,7 @@ impl CheckMemory {
 
     /// Says which set-up the checks run after.
     pub(crate) fn set_up_with(&mut self, setup: &CheckSetup) {
-        self.setup = setup.hash();
+        setup.hash().clone_into(&mut self.setup);
     }
 
     /// The question whether commands succeed on a tree, or on a commit where they may read its history: all of them, because a later one may

@@ -349,8 +349,10 @@ pub(crate) struct CheckSetup {
     include: Option<Vec<u8>>,
     /// The commands, in order.
     pub(crate) run: Vec<String>,
-    /// What a warm worktree has to be set up with to serve; `None` where the settings ask for no pool.
-    pool: Option<String>,
+    /// What a warm worktree or a base has to be set up with to serve.
+    setup: String,
+    /// Whether the settings ask for a pool.
+    pool: bool,
     /// Whether a frozen base that was set up with the same may serve.
     layers: bool,
     /// The commit that says all this. A warm worktree or a base serves only if it was set up in its history.
@@ -366,7 +368,7 @@ impl CheckSetup {
     /// `settings-invalid`; those of reading objects.
     pub(crate) fn at(ctx: &Ctx, commit: Oid) -> Result<CheckSetup> {
         let roles = roles::load(&ctx.repo, commit)?;
-        CheckSetup::of(&repository_settings::load(&ctx.repo, commit, &roles)?, commit)
+        CheckSetup::of(ctx, &repository_settings::load(&ctx.repo, commit, &roles)?, commit)
     }
 
     /// As [`CheckSetup::at`] for the work of an agent. Where others wrote what it started from, that is the target too, and says
@@ -380,7 +382,8 @@ impl CheckSetup {
         // wrote.
         if policy.is_of_fork() {
             setup.copy.clear();
-            (setup.include, setup.pool, setup.layers) = (None, None, false);
+            (setup.include, setup.pool, setup.layers) = (None, false, false);
+            setup.setup = pool::setup_hash(&setup.files(), &setup.run);
         }
         Ok(setup)
     }
@@ -388,24 +391,32 @@ impl CheckSetup {
     /// What the settings of a commit say.
     ///
     /// # Errors
-    /// `settings-invalid` for a glob that is none.
-    pub(crate) fn of(settings: &RepositorySettings, commit: Oid) -> Result<CheckSetup> {
+    /// `settings-invalid` for a glob that is none; `git-failed` when git cannot list the ignored files.
+    pub(crate) fn of(ctx: &Ctx, settings: &RepositorySettings, commit: Oid) -> Result<CheckSetup> {
         let globs = settings.setup_copy.iter().flatten();
         let copy: Result<Vec<Glob>, _> = globs.map(|glob| Glob::parse(glob)).collect();
-        Ok(CheckSetup {
+        let mut setup = CheckSetup {
             copy: copy.map_err(|rule| Error::new(Code::SettingsInvalid, rule))?,
             include: settings.include.clone(),
             run: settings.setup_run.clone().unwrap_or_default(),
-            pool: pool::wanted_setup(settings),
+            setup: String::new(),
+            pool: settings.pool_size > 0,
             layers: settings.layered != Some(Layering::Off),
             trusted: Some(commit),
             reuses_checks: settings.reuses_checks,
-        })
+        };
+        setup.setup = pool::wanted_setup(ctx, &setup.files(), &setup.run)?;
+        Ok(setup)
     }
 
-    /// What tells it from another set-up.
-    pub(crate) fn hash(&self) -> String {
-        pool::setup_hash(&self.copy, &self.run, self.include.as_deref())
+    /// The ignored files that it copies.
+    fn files(&self) -> WantedFiles<'_> {
+        WantedFiles { copy: &self.copy, include: self.include.as_deref() }
+    }
+
+    /// What tells it from another set-up, of other files as well.
+    pub(crate) fn hash(&self) -> &str {
+        &self.setup
     }
 
     /// Copies the ignored files that it names from the main worktree.
@@ -416,7 +427,7 @@ impl CheckSetup {
         if self.copy.is_empty() && self.include.is_none() {
             return Ok(());
         }
-        let wanted = WantedFiles { copy: &self.copy, include: self.include.as_deref() };
+        let wanted = self.files();
         match ctx.repo.main_worktree()? {
             Some(root) => ignored_files::bring(ctx, &root, worktree, &wanted).map(|_| ()),
             None => Ok(()),
@@ -426,10 +437,12 @@ impl CheckSetup {
     /// Takes a warm worktree that was set up as this tree would be: with the same commands, from files that are the same.
     /// A pool that fails is one without worktrees.
     pub(crate) fn claim(&self, ctx: &Ctx, tree: Oid) -> Option<pool::Slot> {
-        let wanted = self.pool.as_deref()?;
+        if !self.pool {
+            return None;
+        }
         let rate = |record: &SlotRecord| {
             // What set-up left and git does not ignore goes when the slot is brought to the tree.
-            let is_usable = record.setup == wanted && !record.leftovers;
+            let is_usable = record.setup == self.setup && !record.leftovers;
             let before = Oid::from_hex(&record.tree).filter(|_| is_usable)?;
             // One that cannot be moved to an agent's place is of less use to others.
             self.is_unchanged(ctx, before, tree).then_some(u32::from(!record.pinned))
@@ -446,10 +459,10 @@ impl CheckSetup {
         let (true, Some(trusted)) = (self.may_be_layered(ctx, tree)?, self.trusted) else {
             return Ok(None);
         };
-        let wanted = self.hash();
         let mut fitting = Vec::new();
         for base in frozen::all(ctx)? {
-            let before = Oid::from_hex(&base.record.tree).filter(|_| base.is_set_up_with(&wanted));
+            let before =
+                Oid::from_hex(&base.record.tree).filter(|_| base.is_set_up_with(&self.setup));
             let changes = before.and_then(|before| self.changes(ctx, before, tree));
             fitting.extend(changes.map(|changes| (changes, base)));
         }
@@ -474,7 +487,7 @@ impl CheckSetup {
     /// Those of [`frozen::obtain`].
     pub(crate) fn make_base(&self, ctx: &Ctx, commit: Oid) -> Result<()> {
         // Who asks for a pool has warm worktrees for that.
-        if self.run.is_empty() || self.pool.is_some() {
+        if self.run.is_empty() || self.pool {
             return Ok(());
         }
         let tree = ctx.repo.read_commit(commit)?.tree;
@@ -484,12 +497,7 @@ impl CheckSetup {
         {
             return Ok(());
         }
-        let wanted = WantedContent {
-            commit,
-            tree,
-            files: WantedFiles { copy: &self.copy, include: self.include.as_deref() },
-            run: &self.run,
-        };
+        let wanted = WantedContent { commit, tree, files: self.files(), run: &self.run };
         frozen::obtain(ctx, &wanted).map(drop)
     }
 

@@ -108,16 +108,16 @@ pub(crate) struct FrozenBase {
 /// # Errors
 /// `setup-failed`; those of making a worktree.
 pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<FrozenBase, String>> {
-    if let Some(base) = find(ctx, wanted)? {
+    let (tree, setup) = (wanted.tree.to_hex(), wanted.setup(ctx)?);
+    if let Some(base) = find(ctx, &tree, &setup)? {
         return Ok(Ok(base));
     }
     // Of several that want one, the first makes it.
     let _tending = lock::hold_for(ctx.repo.common_dir(), layout::BASE_LOCK, MAKING)?;
     // Another process may have made it while this one waited for the lock.
-    if let Some(base) = find(ctx, wanted)? {
+    if let Some(base) = find(ctx, &tree, &setup)? {
         return Ok(Ok(base));
     }
-    let (tree, setup) = (wanted.tree.to_hex(), wanted.setup());
     let warm = pool::claim(ctx, wanted.commit, |_, record| {
         (record.tree == tree && record.setup == setup).then_some(0)
     })?;
@@ -157,7 +157,9 @@ pub(crate) fn renewed(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
         files: WantedFiles { copy: &copy, include: record.include.as_deref() },
         run: &record.run,
     };
-    if wanted.setup() != record.setup {
+    // Whatever has become of the ignored files since, which no record holds.
+    let hash = pool::setup_hash(&wanted.files, wanted.run);
+    if record.setup.split('-').next() != Some(hash.as_str()) {
         return Ok(None);
     }
     Ok(obtain(ctx, &wanted)?.ok())
@@ -167,12 +169,11 @@ pub(crate) fn renewed(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
 const MAKING: Duration = Duration::from_secs(60 * 60);
 
 /// The whole base that holds what is wanted.
-fn find(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Option<FrozenBase>> {
-    let (tree, setup) = (wanted.tree.to_hex(), wanted.setup());
+fn find(ctx: &Ctx, tree: &str, setup: &str) -> Result<Option<FrozenBase>> {
     for base in all(ctx)? {
         // An older version did not note what git ignores in a base.
         let is_noted = base.directory.join(IGNORED).is_file();
-        let fits = base.record.tree == tree && base.is_set_up_with(&setup) && is_noted;
+        let fits = base.record.tree == tree && base.is_set_up_with(setup) && is_noted;
         if fits && base.check()? {
             return Ok(Some(base));
         }
@@ -408,7 +409,7 @@ impl FrozenBase {
         IndexStamp::of(&self.index()).filter(|_| self.record.is_index_plain)
     }
 
-    /// Whether set-up did in it what this [`pool::setup_hash`] stands for.
+    /// Whether set-up did in it what this [`pool::wanted_setup`] stands for.
     pub(crate) fn is_set_up_with(&self, setup: &str) -> bool {
         !self.is_damaged && self.record.setup == setup
     }

@@ -34,9 +34,9 @@ pub(crate) struct WantedContent<'a> {
 }
 
 impl WantedContent<'_> {
-    /// As [`pool::setup_hash`].
-    pub(crate) fn setup(&self) -> String {
-        pool::setup_hash(self.files.copy, self.run, self.files.include)
+    /// As [`pool::wanted_setup`].
+    pub(crate) fn setup(&self, ctx: &Ctx) -> Result<String> {
+        pool::wanted_setup(ctx, &self.files, self.run)
     }
 }
 
@@ -83,7 +83,8 @@ fn furnish(ctx: &Ctx, wanted: &WantedContent<'_>, slot: &Slot) -> Result<SlotRec
     worktree::check_out(ctx, what, &slot.path, &slot.admin_dir, wanted.commit)?;
     ctx.reached(STEPS[2]);
 
-    // What the repository wants in it.
+    // What the repository wants in it, which may change while it is copied.
+    let setup = wanted.setup(ctx)?;
     let files = &wanted.files;
     if let (Some(root), true) =
         (ctx.repo.main_worktree()?, !files.copy.is_empty() || files.include.is_some())
@@ -109,7 +110,7 @@ fn furnish(ctx: &Ctx, wanted: &WantedContent<'_>, slot: &Slot) -> Result<SlotRec
     Ok(SlotRecord {
         commit: wanted.commit.to_hex(),
         tree: wanted.tree.to_hex(),
-        setup: wanted.setup(),
+        setup,
         // Only set-up commands write paths; files that were copied serve anywhere.
         pinned: !wanted.run.is_empty() && holds_its_path(&slot.path)?,
         leftovers: found.tree.is_some(),

@@ -5,18 +5,20 @@
 //! original, by which build tools know what is up to date. Blocks are shared where the file system can do that.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::parallel;
+use crate::agents::{parallel, untrusted};
+use crate::domain::named::short_hex;
 use crate::domain::{Glob, RepoPath, Scope};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
 use crate::store::{fsx, layout};
 use crate::system;
-use std::collections::{HashMap, HashSet};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -48,7 +50,7 @@ pub(crate) fn bring(
     let activity = ctx.activity("copying ignored files");
     let ignored = list(root, &["--exclude-standard".into()])?;
     let included = match wanted.include {
-        Some(patterns) => matching(ctx, root, patterns)?,
+        Some(patterns) => matching(ctx, root, patterns, &[])?,
         None => HashSet::new(),
     };
     let (named, mut warnings) = named_by(wanted.copy, &ignored)?;
@@ -87,6 +89,50 @@ pub(crate) fn bring(
     Ok(warnings)
 }
 
+/// What tells the wanted files from those of another time, by their names, sizes and times; `None` where none are wanted. Of a directory
+/// that is ignored as a whole only what stands right in it counts: programs leave and rewrite thousands of files further below.
+///
+/// # Errors
+/// `git-failed` when git cannot list the files; `task-invalid`, `io`.
+pub(crate) fn state(ctx: &Ctx, wanted: &WantedFiles<'_>) -> Result<Option<String>> {
+    let is_idle = wanted.copy.is_empty() && wanted.include.is_none();
+    let Some(root) = ctx.repo.main_worktree()?.filter(|_| !is_idle) else {
+        return Ok(None);
+    };
+    let mut names = BTreeSet::new();
+    if !wanted.copy.is_empty() {
+        let listed = list(&root, &["--exclude-standard".into(), "--directory".into()])?;
+        let listed: Vec<_> = listed.iter().flat_map(|name| files_at(&root, name)).collect();
+        names.extend(named_by(wanted.copy, &listed)?.0.into_iter().map(<[u8]>::to_vec));
+    }
+    if let Some(patterns) = wanted.include {
+        let listed = matching(ctx, &root, patterns, &["--directory".into()])?;
+        names.extend(listed.iter().flat_map(|name| files_at(&root, name)));
+    }
+    let mut digest = Sha256::new();
+    for name in names {
+        // One that went away meanwhile has neither.
+        let found = fs::symlink_metadata(root.join(OsStr::from_bytes(&name))).ok();
+        let found = found.map(|it| (it.mode(), it.len(), it.mtime(), it.mtime_nsec()));
+        digest.update(format!("{name:?} {found:?}\n"));
+    }
+    Ok(Some(short_hex(&digest.finalize(), 16)))
+}
+
+/// The files right in a directory of the main worktree; of what is none, itself.
+fn files_at(root: &Path, name: &[u8]) -> Vec<Vec<u8>> {
+    let is_directory = |name: &[u8]| {
+        let found = fs::symlink_metadata(root.join(OsStr::from_bytes(name)));
+        found.is_ok_and(|found| found.is_dir())
+    };
+    if !is_directory(name) {
+        return vec![name.to_vec()];
+    }
+    let entries = untrusted::names(&root.join(OsStr::from_bytes(name))).into_iter();
+    let paths = entries.map(|entry| [name, b"/", entry.as_bytes()].concat());
+    paths.filter(|path| !is_directory(path)).collect()
+}
+
 /// The untracked files of the main worktree that rules match, as git lists them; `rules` says which.
 fn list(root: &Path, rules: &[OsString]) -> Result<Vec<Vec<u8>>> {
     let mut arguments: Vec<OsString> =
@@ -99,7 +145,12 @@ fn list(root: &Path, rules: &[OsString]) -> Result<Vec<Vec<u8>>> {
 }
 
 /// The untracked files that the patterns of a `.worktreeinclude` match: git reads them as it reads a `.gitignore`.
-fn matching(ctx: &Ctx, root: &Path, patterns: &[u8]) -> Result<HashSet<Vec<u8>>> {
+fn matching(
+    ctx: &Ctx,
+    root: &Path,
+    patterns: &[u8],
+    options: &[OsString],
+) -> Result<HashSet<Vec<u8>>> {
     let directory = layout::tmp_dir(ctx.repo.common_dir());
     fsx::create_dir(&directory)?;
     let file = fsx::unique_name(&directory.join("include"));
@@ -107,7 +158,7 @@ fn matching(ctx: &Ctx, root: &Path, patterns: &[u8]) -> Result<HashSet<Vec<u8>>>
     fsx::write_atomic(&file, patterns)?;
     let mut rule = OsString::from("--exclude-from=");
     rule.push(&file);
-    let listed = list(root, &[rule]);
+    let listed = list(root, &[&[rule], options].concat());
     let _ = fs::remove_file(&file);
     Ok(listed?.into_iter().collect())
 }

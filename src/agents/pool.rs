@@ -21,12 +21,13 @@
 //! - one that a person moved or locked with git is a slot no more, and stays.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::ignored_files::{self, WantedFiles};
 use crate::agents::kept_worktree::{self, KeptWorktree};
 use crate::agents::untrusted;
 use crate::agents::work::uncommitted::look;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::named::{hex, short_hex};
-use crate::domain::{Glob, Oid, RepositorySettings, shell};
+use crate::domain::{Glob, Oid, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Checkout;
 use crate::git::files::admin_dir::leads_to;
@@ -60,8 +61,8 @@ pub(crate) struct Slot {
 }
 
 /// What a slot is to hold besides files of a commit: a hash of lists whose order does not matter, commands and patterns.
-pub(crate) fn setup_hash(copy: &[Glob], run: &[String], include: Option<&[u8]>) -> String {
-    let mut copy: Vec<&str> = copy.iter().map(Glob::as_str).collect();
+pub(crate) fn setup_hash(files: &WantedFiles<'_>, run: &[String]) -> String {
+    let mut copy: Vec<&str> = files.copy.iter().map(Glob::as_str).collect();
     copy.sort_unstable();
     copy.dedup();
     let mut digest = Sha256::new();
@@ -72,17 +73,18 @@ pub(crate) fn setup_hash(copy: &[Glob], run: &[String], include: Option<&[u8]>) 
         }
         digest.update(usize::MAX.to_le_bytes());
     }
-    digest.update(include.unwrap_or_default());
+    digest.update(files.include.unwrap_or_default());
     short_hex(&digest.finalize(), 16)
 }
 
-/// The [`setup_hash`] of the warm worktrees that a repository's settings ask for; `None` where they ask for none.
-pub(crate) fn wanted_setup(settings: &RepositorySettings) -> Option<String> {
-    let globs = settings.setup_copy.iter().flatten();
-    let copy: Result<Vec<Glob>, _> = globs.map(|glob| Glob::parse(glob)).collect();
-    let run = settings.setup_run.as_deref().unwrap_or_default();
-    let hash = setup_hash(&copy.ok()?, run, settings.include.as_deref());
-    Some(hash).filter(|_| settings.pool_size > 0)
+/// What set-up makes as things are now: the [`setup_hash`], and what tells the ignored files from earlier ones, where it takes any.
+///
+/// # Errors
+/// As [`ignored_files::state`].
+pub(crate) fn wanted_setup(ctx: &Ctx, files: &WantedFiles<'_>, run: &[String]) -> Result<String> {
+    let hash = setup_hash(files, run);
+    let state = ignored_files::state(ctx, files)?;
+    Ok(state.map_or_else(|| hash.clone(), |state| format!("{hash}-{state}")))
 }
 
 /// Fills the pool again, in a process of its own, so that the caller does not wait for it.

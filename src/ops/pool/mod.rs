@@ -265,10 +265,11 @@ impl WantedSlot {
             .collect::<Result<_, _>>()
             .map_err(|rule| Error::new(Code::SettingsInvalid, rule))?;
         let run = settings.setup_run.unwrap_or_default();
+        let files = WantedFiles { copy: &copy, include: settings.include.as_deref() };
         Ok(WantedSlot {
             size: settings.pool_size,
             tree: ctx.repo.read_commit(commit)?.tree,
-            setup: pool::setup_hash(&copy, &run, settings.include.as_deref()),
+            setup: pool::wanted_setup(ctx, &files, &run)?,
             include: settings.include,
             commit,
             copy,

@@ -247,8 +247,7 @@ fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
     let Some(worktree) = plan.place.worktree.as_ref().filter(|_| takes_slot) else {
         return Ok(None);
     };
-    let wanted = plan.wanted_files();
-    let hash = pool::setup_hash(wanted.copy, &plan.task.setup_run, wanted.include);
+    let setup = pool::wanted_setup(ctx, &plan.wanted_files(), &plan.task.setup_run)?;
     let tree = plan.commit.tree.to_hex();
     let slot = pool::claim(ctx, plan.base.oid, |slot, record| {
         // Their `.git` files name the slot's admin directory by its path.
@@ -259,7 +258,7 @@ fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
             } else {
                 pool::can_be_moved(&slot.path, worktree)
             };
-        if record.setup != hash || !is_placeable {
+        if record.setup != setup || !is_placeable {
             None
         } else {
             // 0 is a slot at the wanted tree, which ends the search; 1 is one that has to be moved

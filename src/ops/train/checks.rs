@@ -113,8 +113,8 @@ impl<'scope, 'env> Checks<'scope, 'env> {
     ///
     /// # Errors
     /// `settings-invalid`.
-    pub(super) fn want(&mut self, settings: &RepositorySettings, at: Oid) -> Result<()> {
-        let setup = CheckSetup::of(settings, at)?;
+    pub(super) fn want(&mut self, ctx: &Ctx, settings: &RepositorySettings, at: Oid) -> Result<()> {
+        let setup = CheckSetup::of(ctx, settings, at)?;
         // Each target has settings of its own, and the set-up of a check is that of its target.
         if self.options.leases != settings.leases || self.options.setup != setup {
             // Workers have what an earlier target asked for.

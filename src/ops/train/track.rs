@@ -164,7 +164,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             (settings.setup_copy, settings.include, settings.pool_size) = (None, None, 0);
             settings.layered = Some(Layering::Off);
         }
-        checks.want(&settings, at)?;
+        checks.want(ctx, &settings, at)?;
         // Projects that the target has by now are checked as well as those that an agent started with.
         for candidate in &mut candidates {
             candidate.add_checks(repo, &settings.projects, &ground)?;
