@@ -7,6 +7,7 @@
 //! Attributes come from the commit that is merged into, which is what a checkout of it would show.
 
 use super::files::admin_dir::retry_if_pruned;
+use super::files::untrusted;
 use super::repo::{failed, from_git2, to_git2};
 use super::{Repo, command};
 use crate::domain::Oid;
@@ -20,6 +21,8 @@ use std::process::Command;
 
 /// How many renamed paths are looked for: git's own limit for merges.
 const RENAME_LIMIT: u32 = 7000;
+/// The longest file of attributes that git reads (`attr.h`).
+const LONGEST_ATTRIBUTES: u64 = 100 << 20;
 /// The status that git ends with when it does not know an option.
 const USAGE: i32 = 129;
 
@@ -83,6 +86,27 @@ impl Repo {
             _ => return Err(command::refused(&command, &output)),
         };
         Ok(Merge { result, approximate: false })
+    }
+
+    /// What tells one answer to the same merge from another: the settings that merges read, and the files of attributes that are
+    /// neither in a tree nor in a fixed place of the user's or of the system's.
+    ///
+    /// # Errors
+    /// `git-failed` when the configuration cannot be read.
+    pub fn merge_rules(&self) -> Result<String> {
+        let mut rules = String::new();
+        for prefix in ["merge.", "diff.", "core.attributesfile"] {
+            for setting in self.shared_settings(prefix)? {
+                rules.push_str(&format!("{}={}\n", setting.key, setting.value));
+            }
+        }
+        let named = self.inner.config().and_then(|config| config.get_path("core.attributesfile"));
+        let own = self.common_dir().join("info/attributes");
+        for file in [Some(own), named.ok()].into_iter().flatten() {
+            let content = untrusted::read_at(&file, LONGEST_ATTRIBUTES).unwrap_or_default();
+            rules.push_str(&String::from_utf8_lossy(&content));
+        }
+        Ok(rules)
     }
 
     /// The trees of merging many commits into one, `None` where that conflicts, and where a shallow clone

@@ -75,6 +75,29 @@ fn attributes_are_those_of_the_base() {
 }
 
 #[test]
+fn settings_and_attributes_that_change_change_the_answer() {
+    let repo = crate::support::TestRepo::with_commit();
+    repo.write("src/list.txt", "one\n");
+    repo.commit_all("a list");
+    let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
+    agent.write("src/list.txt", "one\nmine\n");
+    agent.commit("mine");
+    agent.repo.write("src/list.txt", "one\ntheirs\n");
+    agent.repo.commit_all("theirs");
+    let is_clean = || codes(&agent.verify(&[])).is_empty();
+    assert!(!is_clean());
+    agent.repo.git(["config", "merge.default", "union"]);
+    assert!(is_clean());
+    agent.repo.git(["config", "--unset", "merge.default"]);
+    assert!(!is_clean());
+    let rules = agent.repo.path().join(".git/info/attributes");
+    std::fs::write(&rules, "*.txt merge=union\n").expect("written");
+    assert!(is_clean());
+    std::fs::remove_file(&rules).expect("removed");
+    assert!(!is_clean());
+}
+
+#[test]
 fn landed_work_is_known_however_it_landed() {
     let landed = |land: &dyn Fn(&Agent)| {
         let agent = Agent::new();

@@ -454,7 +454,8 @@ fn merge(
     ours: Oid,
     theirs: Oid,
 ) -> Result<Merge> {
-    let question = [ours.to_hex(), theirs.to_hex()];
+    let rules = facts.map(|_| repo.merge_rules()).transpose()?.unwrap_or_default();
+    let question = [ours.to_hex(), theirs.to_hex(), rules];
     let known = facts.and_then(|facts| facts.load(MERGE, &question));
     if let Some(merge) = known.and_then(|bytes| believable(&bytes, fence, repo, ours)) {
         return Ok(merge);
