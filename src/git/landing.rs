@@ -20,11 +20,11 @@ mod steps;
 use crate::domain::evidence::Conflict;
 use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, Remedy, Result};
+use crate::git::config::ConfigFile;
 use crate::git::files::admin_dir::{rebased, taken_branch};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::merge::conflicts;
-use crate::git::worktree::Worktree;
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
 use by_git::Way;
@@ -81,10 +81,7 @@ impl Repo {
             git_dir: self.common_dir().to_owned(),
             view: None,
         });
-        // One that was deleted by hand has no files to move, and git prunes it; one that is locked comes back.
-        let exists = |worktree: &Worktree| worktree.path.is_dir() || worktree.lock_reason.is_some();
-        let linked = self.worktrees()?.into_iter().filter(exists);
-        let linked = linked.map(|worktree| Checkout {
+        let linked = self.worktrees()?.into_iter().map(|worktree| Checkout {
             git_dir: self.admin_dir(&worktree.name),
             // The main worktree comes first and without a view: its configuration is the user's
             // own.
@@ -97,9 +94,10 @@ impl Repo {
     /// The worktrees that have a branch checked out, the main one first.
     ///
     /// # Errors
-    /// `worktree-busy` when one of them is in the middle of a merge, a rebase or the like of that branch, or
-    /// locked and not here; `io`.
+    /// `worktree-busy` when one of them is in the middle of a merge, a rebase or the like of that branch, or not
+    /// here; `main-worktree-unknown` when a repository that calls itself bare has the branch's files somewhere; `io`.
     pub fn checkouts(&self, branch: &str) -> Result<Vec<Checkout>> {
+        self.require_no_unknown_files(branch)?;
         let mut checkouts = Vec::new();
         for checkout in self.every_checkout()? {
             // A rebase detaches HEAD and moves the branch only at its end, so HEAD alone would not
@@ -118,6 +116,31 @@ impl Repo {
             }
         }
         Ok(checkouts)
+    }
+
+    /// Refuses a branch whose files lie where no setting says, as `git --git-dir=… --work-tree=…` leaves them, or where `core.bare` was set
+    /// by mistake. If the branch moved, the next commit there would undo what landed.
+    fn require_no_unknown_files(&self, branch: &str) -> Result<()> {
+        let index = self.common_dir().join("index");
+        if !index.is_file()
+            || self.main_worktree()?.is_some()
+            || self.branch_of_main().as_deref() != Some(branch)
+        {
+            return Ok(());
+        }
+        let says = [ConfigFile::Main, ConfigFile::Shared]
+            .into_iter()
+            .find(|file| self.setting_in(*file, "core.bare").is_ok_and(|value| value.is_some()));
+        let config =
+            shell::path(&self.common_dir().join(says.unwrap_or(ConfigFile::Shared).as_str()));
+        let what = format!(
+            "the repository is bare, and its index says that files of {} are checked out somewhere",
+            branch_name(branch)
+        );
+        Err(Error::new(Code::MainWorktreeUnknown, what)
+            .hint(format!("if they are beside it, run git config --file {config} core.bare false"))
+            .hint(format!("if they are elsewhere, run git config --file {config} core.worktree <directory> as well"))
+            .hint(format!("if there are none, run rm {}", shell::path(&index))))
     }
 
     /// Whether a name is that of a branch, or of a symbolic ref to it, as `git branch -m` followed by `git symbolic-ref` leaves for those
@@ -156,7 +179,8 @@ impl Checkout {
         let top = self.top.display();
         if !self.top.is_dir() {
             return Error::new(Code::WorktreeBusy, format!("{top} is not here"))
-                .hint("to see where the worktrees are, run git worktree list");
+                .hint("if it was moved, run git worktree repair in its new place")
+                .hint("if it was deleted, run git worktree prune");
         }
         Error::new(
             Code::WorktreeBusy,

@@ -1,3 +1,4 @@
+use super::{answer, ready, run};
 use crate::support::agent::{TASK, describe};
 use crate::support::{TestRepo, git_in, git_output};
 use crate::verify::{Agent, refused};
@@ -123,4 +124,30 @@ fn a_worktree_on_an_old_name_of_the_target_is_moved_along() {
     repo.git(["checkout", "--quiet", "main"]);
     repo.git(["merge", "--quiet", "--no-commit", "--no-ff", "side"]);
     refused(&repo.agent(&["merge", &third]), "worktree-busy", 3);
+}
+
+#[test]
+fn a_branch_whose_files_are_out_of_reach_does_not_move_beneath_them() {
+    let agent = ready();
+    let repo = &agent.repo;
+    repo.git(["worktree", "add", "--quiet", "-b", "release", "../release"]);
+    let [old, new] = ["release", "moved"].map(|name| repo.path().with_file_name(name));
+    fs::rename(&old, &new).expect("moved");
+    refused(&run(&agent, "merge", &["--into", "release"]), "worktree-busy", 3);
+    git_in(&new, ["worktree", "repair"]);
+    answer(&agent, "merge", &["--into", "release"]);
+    assert_eq!(git_in(&new, ["status", "--porcelain"]), "");
+
+    // As after `git config core.bare true` by mistake, and with `git --git-dir=… --work-tree=…`.
+    let agent = ready();
+    let before = agent.repo.git(["rev-parse", "main"]);
+    agent.repo.git(["config", "core.bare", "true"]);
+    let output = run(&agent, "merge", &[]);
+    refused(&output, "main-worktree-unknown", 4);
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
+    let said = describe(&output);
+    let hint = said.lines().find_map(|line| line.split_once("run git ")).expect("a hint").1;
+    agent.repo.git(hint.split(' '));
+    answer(&agent, "merge", &[]);
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
 }
