@@ -266,15 +266,20 @@ fn a_clone_that_cannot_follow_is_told_so() {
     advance(&two, "theirs.txt");
     std::fs::write(one.join("theirs.txt"), "mine\n").expect("written");
     let before = tip(&one, MAIN);
-    let output = agent(&one, &["merge", &id, "--push"]);
-    let said = describe(&output);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("warning:") && said.contains("git pull"), "{said}");
+    let report = json(&one, &["merge", &id, "--push"]);
+    let warning = report["warnings"][0].as_str().expect("a warning");
+    assert!(warning.contains("git pull"), "{report}");
+    assert_eq!(report["worktrees"], serde_json::json!([]));
     assert!(files(&hub).contains("src/two.rs"));
     assert_eq!(tip(&one, MAIN), before);
     let mine = std::fs::read_to_string(one.join("theirs.txt"));
     assert_eq!(mine.expect("there"), "mine\n");
     assert_eq!(git_in(&one, ["status", "--porcelain"]), "?? theirs.txt");
+    // The remote has the landing, so nothing is taken back by saying so here.
+    let output = agent(&one, &["undo"]);
+    let said = describe(&output);
+    assert!(output.status.code() == Some(3) && said.contains("undo-built-upon"), "{said}");
+    assert!(said.contains("git pull && git agent undo --revert"), "{said}");
     // Commits of its own are neither pushed nor lost.
     std::fs::remove_file(one.join("theirs.txt")).expect("removed");
     let id = ready(&one);
@@ -286,6 +291,25 @@ fn a_clone_that_cannot_follow_is_told_so() {
     assert_eq!(tip(&one, MAIN), own);
     let log = git_in(&hub.bare, ["log", "--format=%s", MAIN]);
     assert!(!log.contains("not yet"), "{log}");
+}
+
+#[test]
+fn a_server_that_moves_one_ref_at_a_time_is_told_as_such() {
+    let hub = Hub::new(1);
+    let task = claims::task(&hub);
+    let clone = &hub.clones[0];
+    git_in(&hub.bare, ["config", "receive.advertiseAtomic", "false"]);
+    let (code, said) = work(clone, &task, claims::WORK);
+    assert_eq!(code, Some(0), "{said}");
+    let agents = json(clone, &["list", "--fast"]);
+    let id = agents["agents"][0]["agent_id"].as_str().expect("an id");
+    let output = agent(clone, &["merge", id, "--push"]);
+    let said = describe(&output);
+    assert!(output.status.code() == Some(4) && said.contains("error[remote-refused]"), "{said}");
+    let hint = said.lines().find_map(|line| line.split_once("run git ")).expect("a hint").1;
+    git_in(clone, hint.split(' '));
+    json(clone, &["merge", id, "--push"]);
+    assert!(files(&hub).contains("src/"));
 }
 
 #[test]

@@ -366,6 +366,18 @@ fn outcome(remote: &str, pushes: &[RefPush], output: &Output) -> Result<PushOutc
         });
         return Ok(PushOutcome { refusals: all.collect(), remote_text: said.trim().to_owned() });
     }
+    if said.contains("does not support --atomic") {
+        let what = format!(
+            "the remote `{remote}` cannot move several refs together, as work under a claim needs to land"
+        );
+        let claims = pushes.iter().map(|push| push.refname.as_str());
+        let claims: Vec<_> = claims.filter(|name| !name.starts_with("refs/heads/")).collect();
+        let hint = format!(
+            "to give the claim up first, run git push {remote} --delete {}",
+            claims.join(" ")
+        );
+        return Err(Error::new(Code::RemoteRefused, what).hint(hint));
+    }
     Err(not_reached(remote, output))
 }
 

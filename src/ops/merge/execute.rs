@@ -135,7 +135,11 @@ fn land_and_record(
         notify(&ctx.repo, Notice::Landed, &plan.agent, State::Merged.as_str());
     }
     for (plan, report) in plans.iter().zip(&mut reports) {
-        report.warnings.extend(behind.clone());
+        if let Some(warning) = &behind {
+            // What has this branch checked out stays where it is, too.
+            report.worktrees.clear();
+            report.warnings.push(warning.clone());
+        }
         // The work has landed, so a hook that fails is a warning.
         if plan.hooks {
             let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);

@@ -174,15 +174,17 @@ fn back(ctx: &Ctx, agents: &[Agent], refname: &str, moves: &[BranchMove]) -> Res
     let Some(at) = retreat(tip, &pairs) else {
         return Ok(Back::BuiltUpon(format!("{refname} has gone on since, to {}", tip.short())));
     };
-    // Going forward again leaves nothing behind, and one that is back already has nothing to leave.
-    if at != tip && !repo.is_ancestor(tip, at)? {
+    // Going forward again leaves nothing behind. One that is back already leaves what another ref has, too, as the remote's where this
+    // branch never followed.
+    if at == tip || !repo.is_ancestor(tip, at)? {
         // An agent's own branch holds its work by nature, and stays where it is.
         let own: Vec<&str> = agents.iter().filter_map(|it| it.branch.as_deref()).collect();
         let lowest = moves.iter().find(|one| one.from == at).map_or(tip, |one| one.to);
         // A branch or a tag elsewhere keeps the landing alive, so work was built on it or it was
         // published.
-        let holders = repo.refs_holding(lowest)?.into_iter();
-        let mut others = holders.filter(|name| name != refname && !own.contains(&name.as_str()));
+        let holders = if repo.has_object(lowest) { repo.refs_holding(lowest)? } else { Vec::new() };
+        let mut others =
+            holders.into_iter().filter(|name| name != refname && !own.contains(&name.as_str()));
         if let Some(other) = others.next() {
             return Ok(Back::BuiltUpon(format!("{other} holds commit {}", lowest.short())));
         }
@@ -233,6 +235,12 @@ fn no_revert(
         // Amended or rebased since, it is there under another name.
         if !ctx.repo.has_object(one.to) || !ctx.repo.is_ancestor(one.to, tip)? {
             let branch = shell::word(branch_name(refname).as_bytes());
+            let has = |name: &String| name.starts_with("refs/remotes/");
+            if ctx.repo.has_object(one.to) && ctx.repo.refs_holding(one.to)?.iter().any(has) {
+                return Ok(Some(format!(
+                    "to take it back by a commit on top, run git switch {branch} && git pull && git agent undo --revert"
+                )));
+            }
             return Ok(Some(format!(
                 "the commit may be there in another form, which git revert takes back; to find it, run git log {branch}"
             )));
