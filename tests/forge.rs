@@ -215,6 +215,8 @@ fn a_branch_that_only_the_remote_has_is_fetched_and_its_settings_are_not_obeyed(
     assert_eq!(git_in(&forge.hub.bare, ["rev-parse", "topic^1"]), head);
     // One that is here is a base as any other.
     git_in(&forge.clone, ["branch", "--quiet", "mine"]);
+    // A tag of the same name is another commit.
+    git_in(&forge.clone, ["tag", "mine", "main~0^{tree}"]);
     let own = forge.json(&["spawn", "--from", "mine", "x y", "--no-bundle"]);
     assert_eq!(own["base"]["ref"], "refs/heads/mine");
     assert_eq!(own["warnings"], json!([]));

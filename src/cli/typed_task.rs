@@ -4,8 +4,8 @@
 //! are relative to the directory that the person stands in, and `.` is all of it.
 
 use crate::agents::{Ctx, projects};
-use crate::domain::TaskDraft;
 use crate::domain::glob::from_directory;
+use crate::domain::{TaskDraft, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::{self, ForgeText, SpawnOptions};
 use crate::wire::task_file::{self, TaskWords};
@@ -42,8 +42,9 @@ impl StartArgs {
         let mut texts = Vec::new();
         if let Some(branch) = &self.from {
             options.start = spawn::of_branch(ctx, branch)?;
-            // One that is here is a base as any other.
-            options.base = Some(branch.clone()).filter(|_| options.start.is_none());
+            // One that is here is a base as any other, whatever tag has the same name.
+            let full = || format!("refs/heads/{}", branch_name(branch));
+            options.base = options.start.is_none().then(full);
         }
         if let Some(request) = &self.pr {
             let (begin, text) = spawn::of_pull_request(ctx, request)?;
