@@ -355,6 +355,14 @@ fn a_branch_that_a_power_loss_emptied_is_at_its_last_commit_again() {
     empty(&patient, &patient.branch);
     mend(&patient);
     assert_eq!(tip(&patient), before);
+    // The file of the newest commit may have been emptied as well.
+    git_in(&patient.top, ["commit", "--quiet", "--allow-empty", "-m", "lost"]);
+    let lost = tip(&patient);
+    let object = patient.git_dir().join("objects").join(&lost[..2]).join(&lost[2..]);
+    std::fs::remove_file(&object).expect("removed");
+    std::fs::write(&object, "").expect("emptied");
+    mend(&patient);
+    assert_eq!(tip(&patient), before);
     // Where its reflog is gone too, it begins anew with its spawn commit.
     empty(&patient, &patient.branch);
     let log = patient.git_dir().join("logs/refs/heads");

@@ -110,9 +110,10 @@ pub fn advance(
     Ok(repo.swap_ref(name, expected, new, who, message)? == Swap::Done)
 }
 
-/// The full names of the files that name nothing, as a power loss leaves them: of branches of agents, and of the copies of
-/// other repositories' branches, which `sync` and every `git fetch` write.
+/// The full names of the files that name nothing, or a commit that is lost, as a power loss leaves them: of branches of agents, and
+/// of the copies of other repositories' branches, which `sync` and every `git fetch` write.
 pub fn emptied(repo: &Repo) -> Vec<String> {
+    let has_all = !repo.is_shallow() && !repo.is_partial();
     let below = |top: &'static str| {
         let directory = repo.common_dir().join(top);
         let files = WalkDir::new(&directory).into_iter().flatten();
@@ -120,11 +121,16 @@ pub fn emptied(repo: &Repo) -> Vec<String> {
         files.filter_map(move |file| {
             let short = file.path().strip_prefix(&directory).ok()?.to_str()?;
             let name = format!("{top}{short}");
-            let is_emptied = !name.ends_with(".lock")
-                && matches!(repo.tip(&name), Ok(Tip::Broken))
+            let is_emptied = match repo.tip(&name) {
                 // A remote's HEAD names a branch, and what is no ref's at all is its owner's.
-                && (top == AGENTS_BRANCHES || is_blank(file.path()));
-            is_emptied.then_some(name)
+                Ok(Tip::Broken) => top == AGENTS_BRANCHES || is_blank(file.path()),
+                // The next fetch brings the commits of a copy.
+                Ok(Tip::At(oid)) => {
+                    top == AGENTS_BRANCHES && has_all && repo.read_commit(oid).is_err()
+                }
+                _ => false,
+            };
+            (is_emptied && !name.ends_with(".lock")).then_some(name)
         })
     };
     [AGENTS_BRANCHES, REMOTE_COPIES].into_iter().flat_map(below).collect()
@@ -148,9 +154,10 @@ pub fn mend(
 ) -> Result<Option<Oid>> {
     let mut known = repo.reflog_oids(name)?.into_iter().chain(otherwise);
     let tip = known.find(|oid| repo.read_commit(*oid).is_ok());
+    let lost = repo.tip(name)?;
     match tip {
-        Some(tip) => drop(repo.swap_ref(name, Tip::Broken, tip, who, "agent: repair")?),
-        None => drop(repo.delete_broken_ref(name, Tip::Broken)?),
+        Some(tip) => drop(repo.swap_ref(name, lost, tip, who, "agent: repair")?),
+        None => drop(repo.delete_broken_ref(name, lost)?),
     }
     Ok(tip)
 }

@@ -464,7 +464,7 @@ fn emptied_branch(survey: &Survey, name: String) -> DoctorFinding {
     let owner = rows.find(|agent| agent.branch.as_ref() == Some(&name));
     let otherwise = owner.map(|agent| agent.spawn_commit);
     let short = branch_name(&name);
-    let what = format!("the file of the branch {short} names nothing");
+    let what = format!("the branch {short} names nothing, or a commit that is lost");
     DoctorFinding::curable(Sign::BranchEmptied, what, move |ctx| {
         let who = chain::identity(&ctx.repo, ctx.now());
         let tip = agent_branch::mend(&ctx.repo, &name, otherwise, &who)?;
