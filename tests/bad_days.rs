@@ -133,6 +133,10 @@ fn formats_that_libgit2_cannot_open_are_named() {
         let error = refused(command, "repo-unsupported-format", 4);
         let message = error["error"]["message"].as_str().expect("a message");
         assert!(message.contains(word), "{message}");
+        // A hook for all repositories lets every commit there be.
+        let mut command = agent_command(&odd);
+        let checked = command.args(["check", "--staged"]).output().expect("starts");
+        assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
         // The advice works.
         let hint = error["error"]["hints"][0].as_str().expect("a hint");
         let (_, advice) = hint.split_once(", run ").expect("a command");

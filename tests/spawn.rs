@@ -503,7 +503,7 @@ fn setup_copies_links_that_stay_inside_and_tells_of_the_rest() {
 fn a_name_never_reaches_another_agent() {
     let repo = TestRepo::with_commit();
     let id = text(&repo.spawn(), "agent_id").to_owned();
-    for name in [&id[..4], &id[..8]] {
+    for name in [&id[..4], &id[..8], &format!("agent-{}", &id[..8])] {
         let said = refusal(&repo, TASK, &["--name", name]);
         assert!(said.starts_with("error[agent-ambiguous]"), "{said}");
     }

@@ -38,6 +38,13 @@ pub(super) struct CheckArgs {
     nul: bool,
 }
 
+impl CheckArgs {
+    /// Whether a repository that cannot be opened is one that has no agents. A hook for all repositories asks there, too.
+    pub(super) fn is_of_no_agent(&self, error: &Error) -> bool {
+        self.agent.is_none() && error.code() == Code::RepoUnsupportedFormat
+    }
+}
+
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: CheckArgs) -> Result<Exit> {
     let agent = args.agent.clone();
     let report = check::check(ctx, agent.as_deref(), &subject(args)?)?;

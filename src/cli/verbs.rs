@@ -79,7 +79,10 @@ verbs! { ui;
         Overlap(args: overlap::OverlapArgs) => look(ui, |ctx, ui| overlap::run(ctx, ui, args));
     }
     "work" {
-        Check(args: check::CheckArgs) => check::run(&open(ui)?, ui, args);
+        Check(args: check::CheckArgs) => match open(ui) {
+            Err(error) if args.is_of_no_agent(&error) => Ok(Exit::Yes),
+            opened => check::run(&opened?, ui, args),
+        };
         Bundle(args: bundle::BundleArgs) => bundle::run(&open(ui)?, ui, &args);
         Commit(args: commit::CommitArgs) => commit::run(&open(ui)?, ui, &args);
         Amend(args: amend::AmendArgs) => amend::run(&open(ui)?, ui, args);

@@ -5,6 +5,15 @@ use crate::verify::{Agent, refused};
 use std::fs;
 
 #[test]
+fn what_an_agent_says_of_its_work_moves_no_cursor_of_who_reads_the_history() {
+    let agent = ready();
+    agent.repo.agent_json(&["mark", "done", &agent.id, "-m", "sum \u{1b}]0;title\u{7}"]);
+    answer(&agent, "merge", &[]);
+    let message = agent.repo.git(["log", "-1", "--format=%B", "main"]);
+    assert!(message.contains("sum") && !message.contains(['\u{1b}', '\u{7}']), "{message:?}");
+}
+
+#[test]
 fn a_merge_commit_has_the_judged_tree_and_brings_the_uncommitted_work() {
     let agent = ready();
     let judged = agent.verify(&[]);

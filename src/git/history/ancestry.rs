@@ -48,7 +48,9 @@ impl Repo {
             .env("GIT_DIR", self.common_dir())
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_GRAFT_FILE", "/dev/null")
-            .env("LC_ALL", "C");
+            .env("LC_ALL", "C")
+            // Said of any file of grafts, the empty one as well.
+            .args(["-c", "advice.graftFileDeprecated=false"]);
         self.redirect_objects(&mut command);
         command
     }

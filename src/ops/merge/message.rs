@@ -5,6 +5,7 @@
 //! because the commits that carried them do not land.
 
 use crate::agents::{Ctx, task_copy};
+use crate::domain::message::plain;
 use crate::domain::repository_settings::filled_subject;
 use crate::domain::{Agent, Oid, What, branch_name};
 use crate::error::{Code, Error, Result};
@@ -51,11 +52,14 @@ impl LandingText {
         range: (Oid, Oid),
     ) -> Result<LandingText> {
         let (summary, body) = summary_of(&ctx.ledger(), agent)?;
+        // An agent wrote all of it, and who reads the history later has a terminal that obeys escape sequences.
         Ok(LandingText {
-            summary,
-            body,
+            summary: plain(&summary),
+            body: plain(&body),
             squashed: match method {
-                Method::Squash => squashed(ctx, agent, range)?,
+                Method::Squash => {
+                    squashed(ctx, agent, range)?.iter().map(|text| plain(text)).collect()
+                }
                 Method::NoFf | Method::FfOnly => Vec::new(),
             },
             of_tip: match method {

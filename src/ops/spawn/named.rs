@@ -11,7 +11,7 @@ use crate::domain::{
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::SpawnOptions;
-use crate::store::{Ledger, repository_settings, roles};
+use crate::store::{Ledger, layout, repository_settings, roles};
 
 /// What was found. Where something was not, the draft says so and there is a stand-in here, which lasts until
 /// the draft is checked.
@@ -213,11 +213,13 @@ pub(crate) fn parse_name(name: &str) -> Result<AgentName> {
 
 /// A name that an id begins with would reach that agent.
 fn require_no_id(ledger: &Ledger<'_>, name: &AgentName) -> Result<()> {
-    if !ledger.is_prefix_taken(name.as_str())? {
+    // Its worktree's name is one of those by which an agent is found.
+    let id = layout::agent_of_worktree(name.as_str()).unwrap_or(name.as_str());
+    if !ledger.is_prefix_taken(id)? {
         Ok(())
     } else {
         let what = format!("the name `{name}` is the beginning of another agent's id");
         Err(Error::new(Code::AgentAmbiguous, what)
-            .hint(format!("to see that agent, run git agent show {name}")))
+            .hint(format!("to see that agent, run git agent show {id}")))
     }
 }
