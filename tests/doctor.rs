@@ -177,6 +177,27 @@ fn a_healthy_repository_is_healthy() {
 }
 
 #[test]
+fn a_worktree_without_its_git_file_is_found_again() {
+    heals(&["worktrees.unlinked"], |patient| {
+        std::fs::remove_file(patient.top.join(".git")).expect("removed");
+    });
+    let patient = Patient::new();
+    std::fs::remove_file(patient.top.join(".git")).expect("removed");
+    git_in(&patient.top, ["init", "--quiet"]);
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (1, strings(&["worktrees.unlinked"])), "{report:#}");
+    let finding = report["findings"].as_array().expect("a list");
+    let finding = finding.iter().find(|one| one["code"] == "worktrees.unlinked").expect("one");
+    let advice = finding["command"].as_str().expect("a command");
+    let before = advice.split(" && ").next().expect("a command");
+    let moved = crate::support::isolated("sh", &patient.repo.path()).args(["-c", before]).status();
+    assert!(moved.expect("starts").success(), "{advice}");
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    assert_eq!(git_in(&patient.top, ["log", "-1", "--format=%s"]), "work");
+}
+
+#[test]
 fn a_worktree_whose_directory_is_gone_comes_back_with_what_was_staged() {
     heals(&["worktrees.directory-gone"], |patient| {
         std::fs::remove_dir_all(patient.repo.path().join(".claude")).expect("removed");

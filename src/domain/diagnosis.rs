@@ -49,7 +49,7 @@ codes! {
     DirectoryAside, "worktrees.put-aside", Problem, "A discard was interrupted; the worktree is not in its place.";
     DiscardUnfinished, "worktrees.discard-unfinished", Problem, "A discard was interrupted after everything was kept; what is left of the worktree, the branch and the row do not agree.";
     AdminGone, "worktrees.admin-gone", Problem, "Git knows nothing of the worktree any more, and what is in it is in no commit and in no salvage.";
-    WorktreeUnlinked, "worktrees.unlinked", Problem, "The .git file of the worktree leads to another repository, so no command here reads or removes what is in it.";
+    WorktreeUnlinked, "worktrees.unlinked", Problem, "The .git file of the worktree is gone or leads elsewhere, so no command here reads or removes what is in it.";
     WorktreeRemoved, "worktrees.removed", Problem, "The agent is neither landed nor discarded and has no worktree to go on in; what was not committed in it is gone, unless it was rescued.";
     WorktreeUnreadable, "worktrees.unreadable", Problem, "What the agent changed cannot be told, so it is neither judged nor landed, and no command takes it for no work.";
     WorktreeUnknown, "worktrees.no-row", Problem, "The worktree is ours and no row says whose; no command of ours can name it.";

@@ -124,7 +124,9 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
     let mut places = row.into_iter().chain([found_at.to_owned()]);
     let Some(path) = places.find(|path| worktree::is_ours(path, &admin)) else {
         // Where a repository was copied, the agent goes on in the other one, whose worktree this is.
-        let named = worktree::named_admin_dir(found_at, &admin)?;
+        let Some(named) = worktree::named_admin_dir(found_at, &admin) else {
+            return found_at.is_dir().then(|| without_pointer(agent, found_at, admin));
+        };
         let other = named.ancestors().nth(2)?;
         let other = if other.ends_with(".git") { other.parent()? } else { other };
         let what = format!(
@@ -153,6 +155,35 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
         ctx.repo.point_admin_dir(&admin, &path)?;
         Ok("git finds it again".to_owned())
     }))
+}
+
+/// A worktree whose `.git` file was removed, or replaced by what leads to no worktree.
+fn without_pointer(agent: &Agent, path: &Path, admin: PathBuf) -> DoctorFinding {
+    let id = agent.id;
+    let what = format!(
+        "the .git file in the worktree of agent {} does not lead here: {}",
+        id.short(),
+        path.display()
+    );
+    let pointer = path.join(".git");
+    if pointer.symlink_metadata().is_ok() {
+        // It may be a repository with commits of its own.
+        let command = format!(
+            "mv {} {} && git agent doctor --fix",
+            shell::path(&pointer),
+            shell::path(&path.with_extension("dot-git")),
+        );
+        return DoctorFinding::report(Sign::WorktreeUnlinked, what, command);
+    }
+    let path = path.to_owned();
+    DoctorFinding::curable(Sign::WorktreeUnlinked, what, move |ctx| {
+        let _alone = alone(ctx, id)?;
+        if pointer.symlink_metadata().is_ok() {
+            return Ok(TAKEN_CARE_OF.to_owned());
+        }
+        ctx.repo.point_worktree(&path, &admin)?;
+        Ok("git finds it again".to_owned())
+    })
 }
 
 /// Whether the index in an admin directory is a file and lacks even the first word of one.
