@@ -54,6 +54,7 @@ const NOT_ALWAYS: &[&str] = &[
     "<tmp>/git-agent-tmp-<purpose>-<random>/<file>",
     "agents/<id8>/run-repo/<file>",
     "agents/<id8>/run-repo.pointer",
+    "agents/<id8>/run-repo.git/<file>",
     "agents/<id8>/run-repo.tip",
     "agents/<id8>/behind",
     "agents/<id8>/posting/<file>",

@@ -13,15 +13,14 @@ use crate::git::files::lock_file;
 use crate::proc::supervisor;
 use crate::store::briefing;
 use crate::store::lock::Guard;
-use std::path::PathBuf;
 
 /// A run that is dead no longer.
 #[derive(Debug)]
 pub(crate) struct CrashRecovery {
     /// What is known of its end.
     pub outcome: Outcome,
-    /// The files that its command had changed to lead git to other settings; they were put back.
-    pub restored: Vec<PathBuf>,
+    /// What the caller should know of what its command left, one sentence each.
+    pub warnings: Vec<String>,
 }
 
 /// Does what the supervisor of a dead run could not do any more: puts back what leads git to its settings, and
@@ -93,7 +92,7 @@ pub(crate) fn record_crashed_run_locked(
     };
     // Published before the end is recorded: after a kill in between the run still counts as dead
     // and is settled again.
-    let restored = settle(ctx, agent)?;
+    let warnings = settle(ctx, agent)?;
     // A prompt of its own that it could not delete; the next run tries again.
     let _ = briefing::end_run_prompt(common, agent.id);
     // What the command declared came before its end. What cannot be posted now stays in the spool.
@@ -101,13 +100,13 @@ pub(crate) fn record_crashed_run_locked(
     let outcome = supervisor::noted(guard.file()).unwrap_or(Outcome::LOST);
     let session = host_session::session_of_lost(ctx, agent, run)?;
     exited(ctx, agent, run.number(), outcome, None, session)?;
-    Ok(Some(CrashRecovery { outcome, restored }))
+    Ok(Some(CrashRecovery { outcome, warnings }))
 }
 
-/// Publishes what a run left in its repository, if one is there, and gives the files that were put back.
-fn settle(ctx: &Ctx, agent: &Agent) -> Result<Vec<PathBuf>> {
+/// Publishes what a run left in its repository, if one is there, and gives what the caller should know.
+fn settle(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
     match publish::run_repo(ctx, agent).filter(RunRepo::exists) {
-        Some(run_repo) => Ok(publish::finish(ctx, agent, &run_repo)?.restored),
+        Some(run_repo) => Ok(publish::finish(ctx, agent, &run_repo)?.warnings),
         None => Ok(Vec::new()),
     }
 }

@@ -146,11 +146,13 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
     let published = publish(ctx, agent, run_repo);
     // Also where nothing could be published: git in the worktree is to work again, and the run
     // repository stays for the next attempt.
-    let restored = run_repo.lead_back()?.into_iter().collect();
+    let restored = run_repo.lead_back()?;
     ctx.reached("led-back");
     let is_left_over = published.is_err();
-    let mut warnings = match published {
-        Ok(mut warnings) => {
+    let mut warnings: Vec<String> = restored.iter().map(of_restored).collect();
+    match published {
+        Ok(said) => {
+            warnings.extend(said);
             // Noted first: until the worktree has what came to the branch, a commit of it would take that back.
             let branch = agent.branch.as_deref().unwrap_or_default();
             let now = ctx.repo.tip(branch)?;
@@ -162,16 +164,15 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
             warnings.extend(catch_up_noted(ctx, agent).err().map(|error| {
                 format!("what came to the agent's branch is not in its worktree: {error}")
             }));
-            warnings
         }
         Err(error) => {
             let why: String = error.causes().iter().map(|cause| format!(": {cause}")).collect();
-            vec![format!(
+            warnings.push(format!(
                 "what the command committed could not be taken over ({error}{why}); it is kept in {}",
                 run_repo.path().display()
-            )]
+            ));
         }
-    };
+    }
     let aside = fsx::aside(run_repo.path());
     if aside.exists() {
         warnings.push(format!(
@@ -179,7 +180,19 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
             aside.display()
         ));
     }
+    let restored = restored.into_iter().map(|(file, _)| file).collect();
     Ok(Published { restored, warnings, is_left_over })
+}
+
+/// What is said of a `.git` file that was put back.
+fn of_restored((file, kept): &(PathBuf, Option<PathBuf>)) -> String {
+    let file = file.display();
+    let said =
+        format!("the command changed {file}, which leads git to the repository: it was put back");
+    match kept {
+        Some(kept) => format!("{said}, and what was there is {}", kept.display()),
+        None => said,
+    }
 }
 
 /// Makes sure that a worktree has what came to its branch while a run worked in it, and brings it there if that was not possible then.

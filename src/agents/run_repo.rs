@@ -216,11 +216,11 @@ impl RunRepo {
     }
 
     /// Leads the worktree back to its admin directory. Gives the path of its `.git` file if the command had changed
-    /// it; what was there lies beside it, with `.altered` at the end of its name.
+    /// it, and where what was there is now; that is out of the worktree, where all that lies is work of the agent.
     ///
     /// # Errors
     /// `io`, `disk-full`.
-    pub fn lead_back(&self) -> Result<Option<PathBuf>> {
+    pub fn lead_back(&self) -> Result<Option<(PathBuf, Option<PathBuf>)>> {
         let Some(pointer) = fsx::load_if_there(&self.pointer_note())? else {
             return Ok(None);
         };
@@ -233,10 +233,9 @@ impl RunRepo {
                 // Neither the way back nor the one that `set_up` wrote: the command has changed the
                 // file.
                 if found.as_deref() != Some(ours.as_bytes()) {
-                    if fs::symlink_metadata(&file).is_ok() {
-                        fsx::set_aside(&file)?;
-                    }
-                    altered = Some(file.clone());
+                    let is_there = fs::symlink_metadata(&file).is_ok();
+                    let kept = is_there.then(|| self.keep_replaced(&file)).transpose()?;
+                    altered = Some((file.clone(), kept));
                 }
                 fsx::write_atomic(&file, &pointer)?;
             }
@@ -246,6 +245,23 @@ impl RunRepo {
         // For `git worktree remove` an empty one is a submodule, too.
         let _ = fs::remove_dir(self.outer_admin_dir().join(MODULES));
         Ok(altered)
+    }
+
+    /// Moves what the command put in the place of the worktree's `.git` file out of the worktree, and gives where it is.
+    fn keep_replaced(&self, file: &Path) -> Result<PathBuf> {
+        let beside = layout::replaced_git_beside(&self.worktree, &self.name);
+        // A rename does not reach another file system.
+        let mut moved = Ok(PathBuf::new());
+        for directory in [self.notes.with_extension("git"), beside] {
+            fsx::create_dir(&directory)?;
+            let place = fsx::free_place(&directory);
+            moved = fsx::rename_directory(file, &place).map(|()| place);
+            if moved.is_ok() {
+                break;
+            }
+            let _ = fs::remove_dir(directory);
+        }
+        moved.at("could not move away", file)
     }
 
     /// Removes the repository, whose objects have all been taken in.

@@ -185,6 +185,15 @@ pub fn aside(path: &Path) -> PathBuf {
     path.with_file_name(&name)
 }
 
+/// The first number that is no name in a directory, as a path.
+pub fn free_place(directory: &Path) -> PathBuf {
+    let places = (1..).map(|number: u64| directory.join(number.to_string()));
+    places
+        .into_iter()
+        .find(|place| fs::symlink_metadata(place).is_err())
+        .unwrap_or_else(|| directory.join("0"))
+}
+
 /// A name beside `path` that no other process or thread uses.
 pub fn unique_name(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -272,16 +281,7 @@ pub fn move_to_trash(common_dir: &Path, directory: &Path) -> Result<Option<Strin
     let trash = layout::trash_dir(common_dir);
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let moved = unique_name(&trash.join(name.as_ref()));
-    let renamed = fs::create_dir_all(&trash).and_then(|()| {
-        fs::rename(directory, &moved).or_else(|error| match error.kind() {
-            // Moving a directory changes what it says of the one above, which takes the right to write it.
-            ErrorKind::PermissionDenied => {
-                fs::set_permissions(directory, Permissions::from_mode(0o700))?;
-                fs::rename(directory, &moved)
-            }
-            _ => Err(error),
-        })
-    });
+    let renamed = fs::create_dir_all(&trash).and_then(|()| rename_directory(directory, &moved));
     match renamed {
         Ok(()) => {
             let name = moved.file_name().unwrap_or_default();
@@ -298,6 +298,23 @@ pub fn move_to_trash(common_dir: &Path, directory: &Path) -> Result<Option<Strin
         }
         Err(error) => Err(error).at("could not move away", directory),
     }
+}
+
+/// Renames a directory, also one that its owner may not write; what is anything else is renamed as well.
+///
+/// # Errors
+/// Those of the file system.
+pub fn rename_directory(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::rename(from, to).or_else(|error| {
+        let is_closed = error.kind() == ErrorKind::PermissionDenied
+            && fs::symlink_metadata(from).is_ok_and(|found| found.is_dir());
+        if !is_closed {
+            return Err(error);
+        }
+        // Moving a directory changes what it says of the one above, which takes the right to write it.
+        fs::set_permissions(from, Permissions::from_mode(0o700))?;
+        fs::rename(from, to)
+    })
 }
 
 /// Deletes what [`move_to_trash`] gave these names. What cannot be deleted stays for the next time.

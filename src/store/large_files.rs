@@ -95,7 +95,7 @@ pub fn set_aside(
     // avoided.
     for directory in [Some(own.as_path()), beside].into_iter().flatten() {
         fsx::create_dir(directory)?;
-        let place = free_place(directory);
+        let place = fsx::free_place(directory);
         let line = MovedFile { path: path.to_owned(), size, mode, place };
         note(&own, &line)?;
         let (parent, name) = parent_of(top, path).at("could not open the directory of", &shown)?;
@@ -153,7 +153,7 @@ pub fn give_back(common_dir: &Path, id: AgentId, top: &Path) -> Result<Vec<Strin
 pub fn set_modules_aside(common_dir: &Path, id: AgentId, admin_dir: &Path) -> Result<PathBuf> {
     let directory = layout::modules_dir(common_dir, id);
     fsx::create_dir(&directory)?;
-    let (from, to) = (admin_dir.join(MODULES), free_place(&directory));
+    let (from, to) = (admin_dir.join(MODULES), fsx::free_place(&directory));
     fs::rename(&from, &to).at("could not move", &from)?;
     Ok(to)
 }
@@ -237,14 +237,6 @@ fn lines(common_dir: &Path, id: AgentId) -> Result<Vec<MovedFile>> {
 
 fn note(own: &Path, line: &MovedFile) -> Result<()> {
     fsx::append(&own.join(LIST), line.to_line().as_bytes())
-}
-
-fn free_place(directory: &Path) -> PathBuf {
-    let places = (1..).map(|number: u64| directory.join(number.to_string()));
-    places
-        .into_iter()
-        .find(|place| fs::symlink_metadata(place).is_err())
-        .unwrap_or_else(|| directory.join("0"))
 }
 
 /// The directory of a path below `top`, opened through no link, and the last name.

@@ -376,6 +376,12 @@ pub fn large_beside(worktree: &Path, id: AgentId) -> PathBuf {
     worktree.with_file_name(format!(".{}.large", worktree_name(id)))
 }
 
+/// What runs put in the place of the worktree's `.git` file, where the worktree with this admin directory is on another file system
+/// than the repository.
+pub fn replaced_git_beside(worktree: &Path, name: &str) -> PathBuf {
+    worktree.with_file_name(format!(".{name}.git"))
+}
+
 /// There while everything of a discarded agent is kept and its places are being removed.
 pub fn discarding(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("discarding")

@@ -168,14 +168,27 @@ fn changed_settings_are_put_back_before_the_work_is_judged() {
     assert_eq!(told["verdict"], "accept", "{told}");
     assert!(!agent.repo.path().join("started").exists());
     assert_eq!(told["sandbox"].get("restored"), None, "{told}");
-    let script = "rm .git; git init -q; git commit -q --allow-empty -m x";
-    let told = report(&agent, &[], script);
-    let restored = told["sandbox"]["restored"].as_array().expect("files");
-    let restored = restored[0].as_str().expect("a path");
-    assert_eq!(Some(restored), agent.worktree.join(".git").to_str());
-    assert!(fs::metadata(format!("{restored}.altered")).expect("kept").is_dir());
-    let warning = told["warnings"][0].as_str().expect("a warning");
-    assert!(warning.starts_with(&format!("the command changed {restored}")), "{warning}");
+    let before_status = agent.git(&["status", "--porcelain"]);
+    // What was there is no work of the agent's, so it is not in the worktree any more.
+    let scripts = [
+        "rm .git; git init -q; git commit -q --allow-empty -m x; chmod 500 .git",
+        "echo gitdir: /x > .git",
+        "ln -sf /x .git",
+    ];
+    let kept = agent.repo.path().join(format!(".git/agents/{}/run-repo.git", &agent.id[..8]));
+    for (before, script) in scripts.iter().enumerate() {
+        let told = report(&agent, &[], script);
+        let restored = told["sandbox"]["restored"].as_array().expect("files");
+        let restored = restored[0].as_str().expect("a path");
+        assert_eq!(Some(restored), agent.worktree.join(".git").to_str());
+        let warning = told["warnings"][0].as_str().expect("a warning");
+        assert!(warning.starts_with(&format!("the command changed {restored}")), "{warning}");
+        let kept = kept.join((before + 1).to_string());
+        assert!(warning.ends_with(&format!("was there is {}", kept.display())), "{warning}");
+        assert!(fs::symlink_metadata(kept).is_ok(), "{script}");
+        assert_eq!(told["verdict"], "accept", "{told}");
+        assert_eq!(agent.git(&["status", "--porcelain"]), before_status, "{script}");
+    }
 }
 
 #[test]

@@ -224,11 +224,12 @@ pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
         found.push(DoctorFinding::curable(Sign::RunDead, what, move |ctx| {
             Ok(match crash_recovery::record_crashed_run(ctx, &agent)? {
                 Some(buried) => {
-                    let aside = buried.restored.iter().map(|path| {
-                        format!(", and put back {}, which it had changed", path.display())
-                    });
+                    let warnings = buried.warnings.iter().map(|warning| format!("; {warning}"));
                     let code = buried.outcome.code;
-                    format!("recorded that it ended with status {code}{}", String::from_iter(aside))
+                    format!(
+                        "recorded that it ended with status {code}{}",
+                        String::from_iter(warnings)
+                    )
                 }
                 None if is_unpublished(ctx, &agent)? => "could not be published".to_owned(),
                 None => "published what was left, unless a process is at work for it".to_owned(),

@@ -245,8 +245,8 @@ pub struct SandboxReport {
     /// Why there is none, or less than all, although one was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The worktree's `.git` file, where the command had changed it. It was put back, and what was there has
-    /// `.altered` at the end of its name.
+    /// The worktree's `.git` file, where the command had changed it. It was put back, and a warning says where what was
+    /// there is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restored: Vec<PathText>,
     /// What the command tried to push, one command line each; all of it was refused.
@@ -263,18 +263,9 @@ pub struct SandboxReport {
 impl SandboxReport {
     /// What a person has to look at, one sentence each.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let tell = |path: &PathText| warning(&String::from_utf8_lossy(&path.to_bytes()));
         let pushes = self.push_refused.iter();
         let pushes =
             pushes.map(|push| format!("the command tried to push, which was refused: {push}"));
-        self.restored.iter().map(tell).chain(pushes).chain(self.notes.iter().cloned()).collect()
+        self.notes.iter().cloned().chain(pushes).collect()
     }
-}
-
-/// What is said of a file that was put back.
-pub(super) fn warning(path: &str) -> String {
-    format!(
-        "the command changed {path}, which leads git to the repository: it was put back, and what was there is \
-         {path}.altered"
-    )
 }

@@ -11,7 +11,6 @@ use crate::domain::run::Outcome;
 use crate::domain::{Agent, Ending, HostSession, Isolation, Move, Run, State, Verdict, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::ops::run::cost_watch::{CostWatch, SessionBudget};
-use crate::ops::run::enclosure::warning;
 use crate::ops::run::lead::Lead;
 use crate::ops::run::report::{self, Ended, RunReport, StartReport};
 use crate::ops::run::stage::Stage;
@@ -128,9 +127,7 @@ fn work(
     let ended = ended?;
     // What came of it: the answer file, then the verdict.
     let mut report = RunReport::new(ctx, agent, plan, &stage, &ended, made);
-    let restored = buried.map(|run| run.restored).unwrap_or_default();
-    let before = restored.iter().map(|path| warning(&path.to_string_lossy()));
-    report.warnings.extend(before);
+    report.warnings.extend(buried.map(|run| run.warnings).unwrap_or_default());
     let uncounted = plan.inputs.uncounted_cost(&ended.session);
     report.warnings.extend(uncounted);
     if let Some(output) = &mut plan.inputs.output {
