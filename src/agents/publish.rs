@@ -9,7 +9,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::layered::{self, Mounted};
-use crate::agents::run_repo::RunRepo;
+use crate::agents::run_repo::{RunRepo, is_logged};
 use crate::agents::{branch_swap, liveness, worktree};
 use crate::domain::{Agent, Isolation, Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
@@ -90,8 +90,13 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     // No branch will name them, so without the keep chain the next `git gc` would remove them.
     if !fresh.is_empty() {
         let kept = keep::keep(&ctx.repo, &fresh, &format!("run {}", agent.id.short()), ctx.now())?;
+        let parents = |oid: &Oid| ctx.repo.read_commit(*oid).map_or(Vec::new(), |it| it.parents);
+        let below: HashSet<Oid> = fresh.iter().flat_map(parents).collect();
         let is_fresh: HashSet<Oid> = fresh.into_iter().collect();
-        let mut named = heads.others.iter().filter(|(_, oid)| is_fresh.contains(oid));
+        // A log names each step, and the last one leads to those before it.
+        let mut named = heads.others.iter().filter(|(name, oid)| {
+            is_fresh.contains(oid) && !(is_logged(name) && below.contains(oid))
+        });
         warnings.extend(named.by_ref().take(MOST_NAMED).map(|(name, oid)| {
             format!("the command made {name}, which only its run had; to have it, run git branch <name> {oid}")
         }));

@@ -27,7 +27,7 @@
 mod left;
 mod lfs;
 
-pub use left::Heads;
+pub use left::{Heads, is_logged};
 
 use super::untrusted;
 use crate::domain::{AgentId, Oid};

@@ -264,3 +264,31 @@ fn the_first_of_many_refs_that_a_command_made_are_named_and_the_others_counted()
     let listed = agent.repo.git(["log", "--format=%s"].into_iter().chain(words));
     assert_eq!(listed.matches("number ").count(), 30, "{listed}");
 }
+
+#[test]
+fn what_only_a_log_of_the_run_names_is_kept_and_named() {
+    if super::level().is_none() {
+        return;
+    }
+    let agent = Agent::of_task(TASK);
+    let script = "for name in first second; do echo $name > src/$name; git add -A; git stash push -q -m $name; done
+                  for name in left tip; do
+                    new=$(git commit-tree -p HEAD -m $name 'HEAD^{tree}')
+                    git -c core.hooksPath=/dev/null update-ref --create-reflog refs/heads/side $new
+                  done
+                  git rev-parse stash stash@{1} side side@{1} > src/oids";
+    let words = ["run", "--no-verify", "--sandbox=require", &agent.id, "--", "sh", "-ec", script];
+    let said = describe(&agent.repo.agent(&words));
+    let oids = std::fs::read_to_string(agent.worktree.join("src/oids")).expect("written");
+    let names = ["refs/stash", "refs/stash@{1}", "refs/heads/side", "refs/heads/side@{1}"];
+    assert_eq!(said.matches("the command made").count(), names.len(), "{said}");
+    for (name, oid) in names.iter().zip(oids.lines()) {
+        assert!(said.contains(&format!("made {name}, which only its run had")), "{name}: {said}");
+        assert!(said.contains(&format!("git branch <name> {oid}")), "{name}: {said}");
+    }
+    agent.repo.agent(&["discard", &agent.id]);
+    agent.repo.git(["gc", "--quiet", "--prune=now"]);
+    for oid in oids.lines() {
+        agent.repo.git(["log", "-1", oid]);
+    }
+}

@@ -7,7 +7,7 @@ use crate::error::{IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
 use crate::git::files::separate::FileStamp;
 use crate::store::{fsx, layout};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
@@ -32,8 +32,14 @@ pub struct Heads {
     pub branch: Option<Oid>,
     /// The commit of a detached HEAD.
     pub detached: Option<Oid>,
-    /// Refs that only this repository has, such as a stash, and where they are.
+    /// Refs that only this repository has, such as a stash, and where they are; and what their logs name besides, as
+    /// `refs/stash@{1}`.
     pub others: BTreeMap<String, Oid>,
+}
+
+/// Whether the name in [`Heads`] is that of a line of a log.
+pub fn is_logged(name: &str) -> bool {
+    name.contains("@{")
 }
 
 impl RunRepo {
@@ -59,7 +65,24 @@ impl RunRepo {
         // What the command fetched is on its remote, and no work of its own.
         let is_fetched = |name: &str| name.starts_with("refs/remotes/");
         refs.retain(|name, _| !name.ends_with(".lock") && !is_own_row(name) && !is_fetched(name));
-        Heads { branch, detached: head.and_then(|text| oid_of(&text)), others: refs }
+        let detached = head.and_then(|text| oid_of(&text));
+        // What is in the log of HEAD is carried back with it.
+        let mut seen: HashSet<Oid> = refs.values().copied().chain(branch).chain(detached).collect();
+        seen.extend(logged(&self.admin_dir(), Path::new("logs/HEAD")));
+        // That of the branch began as a copy.
+        seen.extend(logged(&self.common_dir, &Path::new("logs").join(&self.branch)));
+        for file in untrusted::files(&self.directory.join("logs")) {
+            let Some(name) = file.to_str().filter(|name| !is_fetched(name)) else {
+                continue;
+            };
+            let oids = logged(&self.directory, &Path::new("logs").join(&file));
+            for (back, oid) in oids.into_iter().rev().enumerate() {
+                if seen.insert(oid) {
+                    refs.insert(format!("{name}@{{{back}}}"), oid);
+                }
+            }
+        }
+        Heads { branch, detached, others: refs }
     }
 
     /// What changes whenever the command changes something that [`super::super::publish`] takes over.
@@ -189,6 +212,15 @@ fn is_kept(file: &Path) -> bool {
 /// Files without which git takes an admin directory for none.
 fn is_vital(file: &Path) -> bool {
     ["HEAD", "index", "ORIG_HEAD", "logs/HEAD"].iter().any(|vital| file == Path::new(vital))
+}
+
+/// What the lines of a log lead to (git-reflog(1)), oldest first: each has the old object name, the new one and more.
+fn logged(git_dir: &Path, log: &Path) -> Vec<Oid> {
+    let content = untrusted::read(git_dir, log, LONGEST_PACKED).unwrap_or_default();
+    let lines = content.split(|byte| *byte == b'\n');
+    let oids = lines.filter_map(|line| oid_of(line.split(|byte| *byte == b' ').nth(1)?));
+    // A ref that was deleted leads to zeros.
+    oids.filter(|oid| !oid.is_zero()).collect()
 }
 
 /// The refs of the `packed-refs` file of a repository (gitrepository-layout(5)): lines of an object name and a name.
