@@ -6,7 +6,7 @@ mod bombs;
 use crate::sandbox::level;
 use crate::support::agent::{TASK, agent_command, describe, json_of};
 use crate::support::death;
-use crate::support::{TestRepo, git_in, git_output, isolated};
+use crate::support::{TestRepo, git_in, git_output};
 use crate::verify::Agent;
 use git_agent::ops::discard;
 use serde_json::Value;
@@ -42,6 +42,15 @@ impl Agent {
     fn keeps(&self, commit: &str) -> bool {
         let kept = self.repo.git(["rev-list", "refs/agents/keep"]);
         kept.lines().any(|line| line == commit)
+    }
+
+    /// Discards it, and gives the commit that a name has in the repository that is kept then.
+    fn discard_unread(&self, name: &str) -> String {
+        let report = self.repo.agent_json(&["discard", &self.id]);
+        let warnings = report["warnings"].to_string();
+        let (_, kept) = warnings.split_once("is kept in ").expect("a place");
+        let kept = kept.split('"').next().expect("a path");
+        self.repo.git(["--git-dir", kept, "rev-parse", name])
     }
 
     fn verdict(&self) -> Value {
@@ -249,15 +258,23 @@ fn a_clone_with_damaged_objects_is_rejected_and_kept_as_it_is() {
     let other = agent.repo.spawn_task(&task(), &[]);
     let listed = agent.repo.agent_json(&["list"]);
     assert_eq!(listed["agents"].as_array().expect("rows").len(), 2, "{other}");
-    let report = agent.repo.agent_json(&["discard", &agent.id]);
-    let warnings = report["warnings"].to_string();
-    let (_, kept) = warnings.split_once("is kept in ").expect("a place");
-    let kept = kept.split('"').next().expect("a path");
-    let named = isolated("git", &agent.repo.path())
-        .args(["--git-dir", kept, "rev-parse", "HEAD"])
-        .output()
-        .expect("starts");
-    assert_eq!(String::from_utf8_lossy(&named.stdout).trim(), tip);
+    assert_eq!(agent.discard_unread("HEAD"), tip);
+}
+
+/// What its branch holds is taken in, and the rest of it cannot be.
+#[test]
+fn a_clone_with_a_damaged_object_keeps_its_stash_when_it_goes() {
+    let agent = cloned();
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    let tip = agent.commit("Work");
+    agent.write("src/lib.rs", "pub fn three() {}\n");
+    agent.git(&["stash", "--quiet"]);
+    let stash = agent.git(&["rev-parse", "stash"]);
+    agent.write("src/odd", "no commit");
+    agent.git(&["hash-object", "-w", "-t", "commit", "--literally", "src/odd"]);
+    agent.repo.agent_json(&["list"]);
+    assert_eq!(agent.known_tip(), tip);
+    assert_eq!(agent.discard_unread("stash"), stash);
 }
 
 /// Does something to the repository of a clone, and makes sure that no command follows it, waits or loses the agent's files.

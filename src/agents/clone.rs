@@ -13,8 +13,9 @@
 //! is read outside of it.
 
 use crate::agents::ctx::Ctx;
+use crate::agents::publish::{self, Taken};
 use crate::agents::run_repo::RunRepo;
-use crate::agents::{liveness, publish, worktree};
+use crate::agents::{liveness, worktree};
 use crate::domain::{Agent, AgentId, Oid};
 use crate::error::{Error, IoContext, Result};
 use crate::git::Identity;
@@ -141,7 +142,7 @@ pub fn bring_in(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     match ctx.repo.worktree(&layout::worktree_name(agent.id)) {
-        Some(found) => bring_in_from(ctx, agent, &found.path),
+        Some(found) => Ok(bring_in_from(ctx, agent, &found.path)?.warnings),
         None => Ok(Vec::new()),
     }
 }
@@ -150,14 +151,18 @@ pub fn bring_in(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// As [`bring_in`].
-pub fn bring_in_from(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Vec<String>> {
+pub fn bring_in_from(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Taken> {
+    let nothing = Taken { warnings: Vec::new(), is_all: true };
     let Some(branch) = agent.branch.as_deref().filter(|_| is_one(ctx, agent.id)) else {
-        return Ok(Vec::new());
+        return Ok(nothing);
     };
     let run_repo = RunRepo::of(&ctx.repo, agent.id, place, branch);
     // Where a discard has put it aside, or it was deleted by hand, only what was taken in is left.
-    if !is_directory(run_repo.path()) || !run_repo.exists() {
-        return Ok(Vec::new());
+    if !is_directory(run_repo.path()) {
+        return Ok(nothing);
+    }
+    if !run_repo.exists() {
+        return Ok(Taken { is_all: run_repo.was_all_taken(), ..nothing });
     }
     let common_dir = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common_dir, agent.id))?;

@@ -17,7 +17,7 @@ use crate::git::Tip;
 use crate::git::objects::quarantine::TakenObjects;
 use crate::git::worktree::view::sparse_words_at;
 use crate::store::{agent_branch, fsx, keep, layout};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -30,6 +30,15 @@ pub struct Published {
     pub warnings: Vec<String>,
     /// Whether what the command committed was not taken over.
     pub is_left_over: bool,
+}
+
+/// What was taken over of a run repository.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// What the caller should know, one sentence each.
+    pub warnings: Vec<String>,
+    /// Whether nothing is left that only the run repository has.
+    pub is_all: bool,
 }
 
 /// The run repository of an agent with a worktree here; `None` for any other.
@@ -50,11 +59,15 @@ const MOST_NAMED: usize = 10;
 /// # Errors
 /// `git-failed` for commits that are not complete or not well formed; those of the ledger's keep chain and the file
 /// system.
-pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<String>> {
-    run_repo.settle(|| publish_all(ctx, agent, run_repo))
+pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Taken> {
+    run_repo.settle(|| {
+        let taken = publish_all(ctx, agent, run_repo)?;
+        let is_all = taken.is_all;
+        Ok((taken, is_all))
+    })
 }
 
-fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<String>> {
+fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Taken> {
     let mut warnings = Vec::new();
     let heads = run_repo.heads();
     // 1. The objects.
@@ -83,10 +96,15 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
     ctx.reached("branch-moved");
     // 3. Commits that no branch of the repository's has: a stash, a tag, a detached HEAD.
     let detached = heads.detached.filter(|oid| heads.branch != Some(*oid));
-    let is_commit = |oid: &Oid| ctx.repo.read_commit(*oid).is_ok();
-    let unnamed: Vec<Oid> =
-        heads.others.values().copied().chain(detached).filter(is_commit).collect();
-    let (fresh, broken) = whole(ctx, unnamed);
+    // What a ref names that is no commit, such as a tag, may stand on one.
+    let commit_of = |oid: Oid| match ctx.repo.read_commit(oid) {
+        Ok(_) => Some(oid),
+        Err(_) => ctx.repo.resolve_commit(&oid.to_hex()).ok().map(|found| found.commit),
+    };
+    let others = heads.others.iter().map(|(name, oid)| (name, commit_of(*oid)));
+    let others: BTreeMap<&String, Option<Oid>> = others.collect();
+    let unnamed = others.values().copied().flatten().chain(detached.and_then(commit_of));
+    let (fresh, broken) = whole(ctx, unnamed.collect());
     // No branch will name them, so without the keep chain the next `git gc` would remove them.
     if !fresh.is_empty() {
         let kept = keep::keep(&ctx.repo, &fresh, &format!("run {}", agent.id.short()), ctx.now())?;
@@ -94,9 +112,11 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
         let below: HashSet<Oid> = fresh.iter().flat_map(parents).collect();
         let is_fresh: HashSet<Oid> = fresh.into_iter().collect();
         // A log names each step, and the last one leads to those before it.
-        let mut named = heads.others.iter().filter(|(name, oid)| {
+        let is_named = |name: &str, oid: &Oid| {
             is_fresh.contains(oid) && !(is_logged(name) && below.contains(oid))
-        });
+        };
+        let named = others.iter().filter_map(|(name, oid)| Some((name, (*oid)?)));
+        let mut named = named.filter(|(name, oid)| is_named(name, oid));
         warnings.extend(named.by_ref().take(MOST_NAMED).map(|(name, oid)| {
             format!("the command made {name}, which only its run had; to have it, run git branch <name> {oid}")
         }));
@@ -107,12 +127,23 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
             ));
         }
     }
-    let named = heads.others.iter().filter(|(_, oid)| broken.contains(oid));
-    warnings.extend(named.map(|(name, _)| {
-        format!("the command made {name}, which leads to objects that are missing or damaged, so it is not kept")
+    let is_all = taken == TakenObjects::All;
+    let mut lost = others.iter().filter(|(name, oid)| match oid {
+        // Of what was not taken in, all is left in the run repository.
+        _ if !is_all => false,
+        Some(oid) => broken.contains(oid),
+        // A log outlives the objects that garbage collection took.
+        None => !is_logged(name),
+    });
+    warnings.extend(lost.by_ref().take(MOST_NAMED).map(|(name, _)| {
+        format!("the command made {name}, which leads to no commit, or to objects that are missing or damaged, so it is not kept")
     }));
+    let more = lost.count();
+    if more > 0 {
+        warnings.push(format!("the command made {more} more refs of which the same is true"));
+    }
     // 4. Index, HEAD, reflog. Without all objects they would name some that are missing.
-    if taken == TakenObjects::All {
+    if is_all {
         let left = run_repo.carry_back()?;
         carry_sparse(ctx, agent, run_repo)?;
         warnings.extend(left.iter().map(|file| {
@@ -128,7 +159,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Vec<Strin
         );
     }
     ctx.reached("admin-carried");
-    Ok(warnings)
+    Ok(Taken { warnings, is_all })
 }
 
 /// Takes over whether the command made its checkout sparse: else what the index then has without a file would be deleted.
@@ -155,9 +186,16 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
     ctx.reached("led-back");
     let is_left_over = published.is_err();
     let mut warnings: Vec<String> = restored.iter().map(of_restored).collect();
+    let earlier = fsx::aside(run_repo.path());
+    if earlier.exists() {
+        warnings.push(format!(
+            "not all that an earlier run left could be taken over; it is kept in {}",
+            earlier.display()
+        ));
+    }
     match published {
-        Ok(said) => {
-            warnings.extend(said);
+        Ok(taken) => {
+            warnings.extend(taken.warnings);
             // Noted first: until the worktree has what came to the branch, a commit of it would take that back.
             let branch = agent.branch.as_deref().unwrap_or_default();
             let now = ctx.repo.tip(branch)?;
@@ -165,7 +203,15 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
                 let note = layout::behind(ctx.repo.common_dir(), agent.id);
                 fsx::write_private(&note, format!("{seen}\n").as_bytes())?;
             }
-            run_repo.remove()?;
+            let kept = if taken.is_all {
+                run_repo.remove()?;
+                None
+            } else {
+                run_repo.set_aside()?
+            };
+            warnings.extend(kept.map(|kept| {
+                format!("the rest of what the command left is kept in {}", kept.display())
+            }));
             warnings.extend(catch_up_noted(ctx, agent).err().map(|error| {
                 format!("what came to the agent's branch is not in its worktree: {error}")
             }));
@@ -177,13 +223,6 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
                 run_repo.path().display()
             ));
         }
-    }
-    let aside = fsx::aside(run_repo.path());
-    if aside.exists() {
-        warnings.push(format!(
-            "what an earlier run committed could not be taken over; it is kept in {}",
-            aside.display()
-        ));
     }
     let restored = restored.into_iter().map(|(file, _)| file).collect();
     Ok(Published { restored, warnings, is_left_over })

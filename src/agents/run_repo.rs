@@ -287,6 +287,19 @@ impl RunRepo {
         Ok(())
     }
 
+    /// Keeps the repository, of which not all could be taken in, under another name, and gives its place. That of a clone stays where it is.
+    ///
+    /// # Errors
+    /// `io`.
+    pub fn set_aside(&self) -> Result<Option<PathBuf>> {
+        if self.is_clone {
+            return Ok(None);
+        }
+        let kept = fsx::set_aside(&self.directory)?;
+        let _ = fs::remove_file(self.notes.with_extension("tip"));
+        Ok(Some(kept))
+    }
+
     /// The admin directory that the worktree has during the run.
     pub fn admin_dir(&self) -> PathBuf {
         if self.is_clone {

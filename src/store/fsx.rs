@@ -166,16 +166,17 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
 }
 
 /// Takes a file out of the way and keeps it: it lies beside its place, with `.altered` at the end of its name
-/// as often as it takes for that name to be free. What a symbolic link leads to stays where it is.
+/// as often as it takes for that name to be free. Gives its place. What a symbolic link leads to stays where it is.
 ///
 /// # Errors
 /// `io`, `repo-read-only`.
-pub fn set_aside(path: &Path) -> Result<()> {
+pub fn set_aside(path: &Path) -> Result<PathBuf> {
     let mut free = aside(path);
     while fs::symlink_metadata(&free).is_ok() {
         free = aside(&free);
     }
-    fs::rename(path, &free).at("could not set aside", path)
+    fs::rename(path, &free).at("could not set aside", path)?;
+    Ok(free)
 }
 
 /// Where [`set_aside`] puts the first file of a name.

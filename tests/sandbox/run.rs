@@ -298,3 +298,28 @@ fn commits_that_are_not_whole_never_come_out_of_the_fence() {
         agent.repo.git(["gc", "--quiet"]);
     }
 }
+
+/// An object that `git fsck` dislikes, as an ordinary fetch of old history brings them, spoils nothing else.
+#[test]
+fn what_lies_beside_a_damaged_object_is_kept() {
+    if level().is_none() {
+        return;
+    }
+    let agent = Agent::of_task(TASK);
+    let script = "echo x | git hash-object -w -t commit --literally --stdin
+                  echo '// one' >> src/lib.rs; git stash -q; git rev-parse stash > src/oid
+                  echo staged > src/staged; git add src/staged; rm src/staged";
+    let told = report(&agent, &["--no-verify"], script);
+    let warnings = told["warnings"].to_string();
+    let kept = agent.repo.path().join(format!(".git/agents/{}/run-repo.altered", &agent.id[..8]));
+    let said = format!("the rest of what the command left is kept in {}", kept.display());
+    assert!(warnings.contains(&said), "{told:#}");
+    let stash = fs::read_to_string(agent.worktree.join("src/oid")).expect("written");
+    let discarded = agent.repo.agent_json(&["discard", &agent.id]);
+    agent.repo.git(["gc", "--quiet", "--prune=now"]);
+    let admin = kept.join(format!("worktrees/agent-{}", &agent.id[..8]));
+    let git_dir = ["--git-dir", admin.to_str().expect("UTF-8")];
+    let git = |words: &[&str]| agent.repo.git([&git_dir[..], words].concat());
+    assert_eq!(git(&["rev-parse", "stash@{0}"]), stash.trim_end(), "{discarded:#}");
+    assert_eq!(git(&["show", ":src/staged"]), "staged");
+}

@@ -25,6 +25,9 @@ const UNFINISHED_IN: [&str; 3] = ["rebase-merge", "rebase-apply", "sequencer"];
 /// The longest file of packed refs, in bytes.
 const LONGEST_PACKED: u64 = 64 << 20;
 
+/// The end of the noted state of a clone of which not all could be taken in.
+const NOT_ALL: &[u8] = b"not all of it was taken in\n";
+
 /// What a command has in its run repository, read as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heads {
@@ -102,10 +105,18 @@ impl RunRepo {
         state.into_bytes()
     }
 
-    /// That of the clone when all of it was last taken in.
+    /// That of the clone when it was last taken in.
     pub(super) fn known_state(&self) -> Vec<u8> {
         let known = fsx::load_if_there(&self.notes.with_extension("state"));
-        known.ok().flatten().unwrap_or_default()
+        let mut known = known.ok().flatten().unwrap_or_default();
+        known.truncate(known.strip_suffix(NOT_ALL).map_or(known.len(), <[u8]>::len));
+        known
+    }
+
+    /// Whether all of the clone was taken in then.
+    pub fn was_all_taken(&self) -> bool {
+        let known = fsx::load_if_there(&self.notes.with_extension("state"));
+        !known.ok().flatten().unwrap_or_default().ends_with(NOT_ALL)
     }
 
     /// The packs of a clone that it was made with.
@@ -118,18 +129,18 @@ impl RunRepo {
         Ok(record.lines().map(str::to_owned).collect())
     }
 
-    /// Takes in what the clone has with `publish`, and notes that it did.
+    /// Takes in what the clone has with `publish`, and notes that it did, and whether it was all.
     ///
     /// # Errors
     /// Those of `publish`; `io`, `disk-full`.
-    pub fn settle<T>(&self, publish: impl FnOnce() -> Result<T>) -> Result<T> {
-        if !self.is_clone {
-            return publish();
-        }
+    pub fn settle<T>(&self, publish: impl FnOnce() -> Result<(T, bool)>) -> Result<T> {
         // Taken before: what changes meanwhile is taken in the next time.
-        let state = self.state();
-        let published = publish()?;
-        fsx::write_private(&self.notes.with_extension("state"), &state)?;
+        let state = self.is_clone.then(|| self.state());
+        let (published, is_all) = publish()?;
+        if let Some(mut state) = state {
+            state.extend_from_slice(if is_all { b"" } else { NOT_ALL });
+            fsx::write_private(&self.notes.with_extension("state"), &state)?;
+        }
         Ok(published)
     }
 

@@ -318,17 +318,24 @@ fn bring_in_last(ctx: &Ctx, agent: &Agent, site: &Remains) -> Result<Option<Stri
     let Some(files) = files.filter(|_| clone::is_one(ctx, agent.id)) else {
         return Ok(None);
     };
-    if let Err(error) = clone::bring_in_from(ctx, agent, files) {
-        let kept = clone::keep_unread(ctx, agent, files)?;
-        let kept = kept.display();
-        return Ok(Some(format!("{error}; the repository is kept in {kept}")));
-    }
-    match &site.branch {
-        // Commits that were just taken in have moved the branch, so its tip is not the one that is
-        // kept.
-        Some(branch) if ctx.repo.tip(branch.name())? != branch.tip() => Err(moved(branch.name())),
-        _ => Ok(None),
-    }
+    let unread = match clone::bring_in_from(ctx, agent, files) {
+        Err(error) => error.to_string(),
+        Ok(taken) => {
+            // Commits that were just taken in have moved the branch, so its tip is not the one that is kept.
+            if let Some(branch) = &site.branch
+                && ctx.repo.tip(branch.name())? != branch.tip()
+            {
+                return Err(moved(branch.name()));
+            }
+            if taken.is_all {
+                return Ok(None);
+            }
+            let short = agent.id.short();
+            format!("not all that agent {short} has in its clone could be taken in")
+        }
+    };
+    let kept = clone::keep_unread(ctx, agent, files)?;
+    Ok(Some(format!("{unread}; the repository is kept in {}", kept.display())))
 }
 
 /// Takes the salvage of a worktree again, and keeps what is new in it: a process that stands in the worktree may have written
