@@ -472,6 +472,7 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "git/changes/staged.rs",
         "on an index that git alone can read, compared with a tree; no file is looked at",
     ),
+    ("git/changes/index_tree.rs", "on an index that git alone can read; no file is looked at"),
     ("git/changes/gitlinks.rs", "through a stand-in for a nested repository"),
     ("git/landing.rs", "in the user's worktrees; an agent's has a view"),
     ("git/populate/mod.rs", "in a new worktree, where no agent has worked"),

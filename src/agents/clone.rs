@@ -13,7 +13,7 @@
 //! is read outside of it.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::publish::{self, Taken};
+use crate::agents::publish::{self, TakenOver};
 use crate::agents::run_repo::RunRepo;
 use crate::agents::{liveness, worktree};
 use crate::domain::{Agent, AgentId, Oid};
@@ -151,8 +151,8 @@ pub fn bring_in(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// As [`bring_in`].
-pub fn bring_in_from(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Taken> {
-    let nothing = Taken { warnings: Vec::new(), is_all: true };
+pub fn bring_in_from(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<TakenOver> {
+    let nothing = TakenOver { warnings: Vec::new(), is_all: true };
     let Some(branch) = agent.branch.as_deref().filter(|_| is_one(ctx, agent.id)) else {
         return Ok(nothing);
     };
@@ -162,7 +162,7 @@ pub fn bring_in_from(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<Taken> {
         return Ok(nothing);
     }
     if !run_repo.exists() {
-        return Ok(Taken { is_all: run_repo.was_all_taken(), ..nothing });
+        return Ok(TakenOver { is_all: run_repo.was_all_taken(), ..nothing });
     }
     let common_dir = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common_dir, agent.id))?;

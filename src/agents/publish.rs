@@ -19,7 +19,7 @@ use crate::git::worktree::view::sparse_words_at;
 use crate::store::{agent_branch, fsx, keep, layout};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What came of a publication.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Published {
 
 /// What was taken over of a run repository.
 #[derive(Clone, Debug)]
-pub struct Taken {
+pub struct TakenOver {
     /// What the caller should know, one sentence each.
     pub warnings: Vec<String>,
     /// Whether nothing is left that only the run repository has.
@@ -59,7 +59,7 @@ const MOST_NAMED: usize = 10;
 /// # Errors
 /// `git-failed` for commits that are not complete or not well formed; those of the ledger's keep chain and the file
 /// system.
-pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Taken> {
+pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<TakenOver> {
     run_repo.settle(|| {
         let taken = publish_all(ctx, agent, run_repo)?;
         let is_all = taken.is_all;
@@ -67,7 +67,7 @@ pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Taken> {
     })
 }
 
-fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Taken> {
+fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<TakenOver> {
     let mut warnings = Vec::new();
     let heads = run_repo.heads();
     // 1. The objects.
@@ -127,7 +127,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Taken> {
             ));
         }
     }
-    let is_all = taken == TakenObjects::All;
+    let mut is_all = taken == TakenObjects::All;
     let mut lost = others.iter().filter(|(name, oid)| match oid {
         // Of what was not taken in, all is left in the run repository.
         _ if !is_all => false,
@@ -144,8 +144,10 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Taken> {
     }
     // 4. Index, HEAD, reflog. Without all objects they would name some that are missing.
     if is_all {
-        let left = run_repo.carry_back()?;
+        let left = run_repo.carry_back(&ctx.repo)?;
         carry_sparse(ctx, agent, run_repo)?;
+        // What was staged may be nowhere else.
+        is_all = !left.iter().any(|file| file == Path::new("index"));
         warnings.extend(left.iter().map(|file| {
             format!(
                 "the command left a {} that git cannot use; it was not taken over",
@@ -159,7 +161,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Taken> {
         );
     }
     ctx.reached("admin-carried");
-    Ok(Taken { warnings, is_all })
+    Ok(TakenOver { warnings, is_all })
 }
 
 /// Takes over whether the command made its checkout sparse: else what the index then has without a file would be deleted.

@@ -323,3 +323,34 @@ fn what_lies_beside_a_damaged_object_is_kept() {
     assert_eq!(git(&["rev-parse", "stash@{0}"]), stash.trim_end(), "{discarded:#}");
     assert_eq!(git(&["show", ":src/staged"]), "staged");
 }
+
+/// git follows what the indexes of all worktrees name, so one of these would make `git gc` fail in all of the repository.
+#[test]
+fn an_index_that_names_what_is_missing_never_comes_out_of_the_fence() {
+    if level().is_none() {
+        return;
+    }
+    let missing = "1111111111111111111111111111111111111111";
+    let stage = format!("git update-index --add --cacheinfo 100644,{missing},src/x");
+    let conflict =
+        format!("printf '100644 {missing} 2\\tsrc/x\\n' | git update-index --index-info");
+    let scripts = [
+        (stage.clone(), true),
+        (format!("{stage}; git update-index --split-index"), true),
+        (conflict.clone(), true),
+        (format!("{conflict}; echo x > src/x; git add src/x"), true),
+        (format!("git update-index --add --cacheinfo 160000,{missing},src/x"), false),
+        ("git update-index --split-index; git add src/y; git add -N src/z".to_owned(), false),
+    ];
+    for (script, is_left) in scripts {
+        let agent = Agent::of_task(TASK);
+        let script = format!("echo y > src/y; echo z > src/z; {script}; echo y > src/y");
+        let told = report(&agent, &["--no-verify"], &script);
+        let warnings = told["warnings"].to_string();
+        assert_eq!(warnings.contains("index that git cannot use"), is_left, "{script}: {told:#}");
+        assert_eq!(warnings.contains("is kept in"), is_left, "{script}: {told:#}");
+        agent.repo.git(["gc", "--quiet"]);
+        let staged = agent.git(&["ls-files", "--stage", "src/x"]);
+        assert_eq!(staged.is_empty(), !script.contains("160000"), "{script}: {staged}");
+    }
+}

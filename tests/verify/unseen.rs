@@ -394,3 +394,15 @@ fn trees_that_git_reads_in_two_ways_or_not_at_all_reject() {
         assert_ne!(ci.status.code(), Some(0), "{what}");
     }
 }
+
+#[test]
+fn an_index_that_names_what_is_missing_is_no_work_that_can_land() {
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    let entry = format!("100644,{},src/x", "deadbeef".repeat(5));
+    agent.git(&["update-index", "--add", "--cacheinfo", &entry]);
+    assert_eq!(agent.codes(), ["work.unreadable"]);
+    refused(&agent.repo.agent(&["merge", &agent.id]), "not-accepted", 3);
+    agent.git(&["rm", "--quiet", "--cached", "src/x"]);
+    assert_eq!(agent.codes(), [""; 0]);
+}

@@ -4,6 +4,7 @@ use super::{LONGEST_REF, RunRepo, is_momentary, oid_of};
 use crate::agents::untrusted;
 use crate::domain::Oid;
 use crate::error::{IoContext, Result};
+use crate::git::Repo;
 use crate::git::files::admin_dir::MODULES;
 use crate::git::files::separate::FileStamp;
 use crate::store::{fsx, layout};
@@ -27,6 +28,9 @@ const LONGEST_PACKED: u64 = 64 << 20;
 
 /// The end of the noted state of a clone of which not all could be taken in.
 const NOT_ALL: &[u8] = b"not all of it was taken in\n";
+
+/// The file of an admin directory with what is staged.
+const INDEX: &str = "index";
 
 /// What a command has in its run repository, read as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,12 +149,12 @@ impl RunRepo {
     }
 
     /// Brings the agent's admin directory up to date: index, HEAD, reflog, and what git keeps of an unfinished merge
-    /// or rebase. A file that is no regular one, and a HEAD that leads anywhere but to the agent's branch or a
-    /// commit, is left out. Gives the names of files that were left out.
+    /// or rebase. A file that is no regular one, a HEAD that leads anywhere but to the agent's branch or a
+    /// commit, and an index that names what is not in the repository, is left out. Gives the names of files that were left out.
     ///
     /// # Errors
     /// `io`, `disk-full`.
-    pub fn carry_back(&self) -> Result<Vec<PathBuf>> {
+    pub fn carry_back(&self, repo: &Repo) -> Result<Vec<PathBuf>> {
         let (from, to) = (self.admin_dir(), self.outer_admin_dir());
         let mut left = Vec::new();
         let mut files = untrusted::files_except(&from, MODULES);
@@ -159,10 +163,9 @@ impl RunRepo {
             files.retain(|file| is_of_worktree(file));
         }
         for file in &files {
-            if is_kept(file) {
+            if is_kept(file) || file == Path::new(INDEX) {
                 continue;
             }
-            // An equal file keeps its time, which matters for the index.
             if untrusted::are_equal([&from, &to], file) {
                 continue;
             }
@@ -174,6 +177,10 @@ impl RunRepo {
             };
             fsx::create_dir(to.join(file).parent().unwrap_or(&to))?;
             fsx::write_atomic(&to.join(file), &content)?;
+        }
+        // Last, as it may share what it holds with another file.
+        if !self.carry_index(repo)? {
+            left.push(PathBuf::from(INDEX));
         }
         // What the command finished, such as a merge, is unfinished no longer.
         for file in untrusted::files_except(&to, MODULES) {
@@ -188,6 +195,31 @@ impl RunRepo {
         Ok(left)
     }
 
+    /// Brings the index alone up to date, unless it names what is not in the repository. Gives whether it is.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub fn carry_index(&self, repo: &Repo) -> Result<bool> {
+        let (from, to, file) = (self.admin_dir(), self.outer_admin_dir(), Path::new(INDEX));
+        // An equal file keeps its time, which matters for the index.
+        if untrusted::are_equal([&from, &to], file) {
+            return Ok(true);
+        }
+        let content = untrusted::read(&from, file, LONGEST);
+        let Some(content) = content.filter(|content| content.starts_with(b"DIRC")) else {
+            return Ok(fs::symlink_metadata(from.join(file)).is_err());
+        };
+        let (tried, place) = (fsx::unique_name(&to.join(file)), to.join(file));
+        fs::write(&tried, &content).at("could not write", &tried)?;
+        let is_whole = repo.has_all_of_index(&to, &tried, &place);
+        if is_whole {
+            fs::rename(&tried, &place).at("could not write", &place)?;
+        } else {
+            fs::remove_file(&tried).at("could not remove", &tried)?;
+        }
+        Ok(is_whole)
+    }
+
     /// Whether a file of the command's admin directory may take the place of the agent's.
     fn is_plausible(&self, file: &Path, content: &[u8]) -> bool {
         match file.to_str() {
@@ -195,7 +227,6 @@ impl RunRepo {
                 oid_of(content).is_some()
                     || content.trim_ascii() == format!("ref: {}", self.branch).as_bytes()
             }
-            Some("index") => content.starts_with(b"DIRC"),
             _ => true,
         }
     }

@@ -44,7 +44,9 @@ pub(in crate::git) struct Index {
     file: usize,
     pub(super) entries: Vec<IndexEntry>,
     /// Cached trees, parents before children; the first is the top.
-    trees: Vec<CachedTree>,
+    pub(super) trees: Vec<CachedTree>,
+    /// The blobs that it names besides: sides of conflicts, resolved or not, and what is only intended.
+    pub(super) besides: Vec<Oid>,
     /// Whether there is more to it than paths with their content: an entry that is unmerged, to be passed
     /// over or of a mode that git does not write; an extension that says something about entries.
     pub(in crate::git) is_flagged: bool,
@@ -218,6 +220,9 @@ impl Index {
             return None;
         }
         let unmerged = flags & 0x3000 != 0;
+        if (unmerged || intends) && mode != tree::GITLINK {
+            self.besides.push(oid);
+        }
         match self.bytes.get(previous)?.cmp(bytes) {
             // The other stages of a path in conflict.
             Ordering::Equal if unmerged && self.ends_unmerged_at(bytes) => {}
@@ -265,7 +270,8 @@ impl Index {
             match signature {
                 b"TREE" => self.trees = index_tree::cached_tree_ids(&self.bytes, body)?,
                 // What was resolved, the untracked cache, the file system monitor: not where entries are.
-                b"REUC" | b"UNTR" | b"FSMN" => {}
+                b"REUC" => self.besides.extend(index_tree::resolved_blobs(self.bytes.get(body)?)?),
+                b"UNTR" | b"FSMN" => {}
                 // A lower-case letter says that a reader must know it (`link`, `sdir`).
                 [first, ..] if !first.is_ascii_uppercase() => return None,
                 _ => self.is_flagged = true,

@@ -6,14 +6,14 @@
 
 use super::Content;
 use super::compare::{Directory, Item};
-use super::index::Index;
+use super::index::{Index, IndexEntry};
 use crate::domain::Oid;
 use crate::domain::path::split_once;
 use crate::error::Result;
-use crate::git::Repo;
 use crate::git::files::untrusted;
 use crate::git::tree::{DIRECTORY, Entry, GITLINK};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use crate::git::{Repo, command};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -146,6 +146,71 @@ impl Repo {
         }
         self.write_tree(names).map(Some)
     }
+}
+
+// Whether an index names what is not here: as git follows all that it names, `git gc` then fails in all of the repository.
+
+impl Repo {
+    /// Whether everything is here that an index file names and `known` does not; both are of the worktree with this git dir.
+    pub fn has_all_of_index(&self, git_dir: &Path, index: &Path, known: &Path) -> bool {
+        let read = |path| untrusted::read_at(path, untrusted::LONGEST_INDEX).and_then(Index::parse);
+        match read(index) {
+            Some(index) => self.has_all_of(&index, &read(known).unwrap_or_default()),
+            // A split or sparse one, or none.
+            None => {
+                let mut git = command::git(git_dir);
+                git.env("GIT_DIR", git_dir).env("GIT_INDEX_FILE", index);
+                git.args(["rev-list", "--objects", "--indexed-objects", "--single-worktree"]);
+                // Of what one commit holds there is little to walk through, of all refs much.
+                git.args(["--quiet", "--not", "HEAD"]);
+                command::successful(git).is_ok()
+            }
+        }
+    }
+
+    fn has_all_of(&self, index: &Index, known: &Index) -> bool {
+        let mut rest = known.entries.iter().peekable();
+        let has_entries = index.entries.iter().all(|entry| {
+            let (mode, oid) = entry.content;
+            let is_before = |old: &&IndexEntry| known.path(old) < index.path(entry);
+            while rest.next_if(is_before).is_some() {}
+            rest.peek().is_some_and(|old| old.content == entry.content)
+                // The sides of a conflict are among the blobs beside.
+                || mode == GITLINK
+                || oid.is_zero()
+                || self.is_blob(oid)
+        });
+        let trees = |index: &Index| -> HashSet<Oid> {
+            index.trees.iter().filter_map(|tree| Some(tree.valid?.1)).collect()
+        };
+        let is_tree = |oid: Oid| match self.kind_at_hand(oid) {
+            Some(kind) => kind == git2::ObjectType::Tree,
+            None => oid == Oid::EMPTY_TREE || self.is_partial(),
+        };
+        let has_blob = |oid: &Oid| *oid == Oid::EMPTY_BLOB || self.is_blob(*oid);
+        has_entries
+            && index.besides.iter().all(has_blob)
+            && trees(index).difference(&trees(known)).all(|oid| is_tree(*oid))
+    }
+}
+
+/// The blobs that the REUC extension of an index names: a path, three modes as text, and a name for each mode that is not 0.
+pub(super) fn resolved_blobs(mut body: &[u8]) -> Option<Vec<Oid>> {
+    let mut blobs = Vec::new();
+    while !body.is_empty() {
+        let fields: Vec<&[u8]> = body.splitn(5, |byte| *byte == 0).collect();
+        let [_, ours, base, theirs, rest] = fields[..] else {
+            return None;
+        };
+        body = rest;
+        for mode in [ours, base, theirs].into_iter().filter(|mode| *mode != b"0") {
+            let (oid, rest) = body.split_at_checked(20)?;
+            // The commit of a submodule lies in another repository.
+            blobs.extend(Oid::from_slice(oid).filter(|_| mode != b"160000"));
+            body = rest;
+        }
+    }
+    Some(blobs)
 }
 
 // The TREE extension of an index: the trees that git has made of its directories already.

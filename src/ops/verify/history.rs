@@ -393,6 +393,9 @@ impl JudgedTrees {
                     return Err(changed(&subject.agent));
                 }
             }
+            if !staged.is_empty() {
+                require_staged(ctx, &subject.agent, place)?;
+            }
             Ok(JudgedTrees {
                 tip_tree,
                 merged: ctx.repo.merged_trees(&place.admin_dir),
@@ -425,6 +428,18 @@ impl JudgedTrees {
     pub(super) fn commit(&self, repo: &Repo, tip: Oid) -> Result<Oid> {
         if self.tree == self.tip_tree { Ok(tip) } else { simulated(repo, self.tree, &[tip]) }
     }
+}
+
+/// Fails where the index names what is missing: work that lands is staged first, which git refuses then.
+fn require_staged(ctx: &Ctx, agent: &Agent, place: &AgentWorktree) -> Result<()> {
+    // Most of what it names, that of the main worktree does as well.
+    let (index, known) = (place.admin_dir.join("index"), ctx.repo.common_dir().join("index"));
+    if ctx.repo.has_all_of_index(&place.admin_dir, &index, &known) {
+        return Ok(());
+    }
+    let what = format!("the index of agent {} names objects that are missing", agent.id.short());
+    let path = shell::path(&place.path);
+    Err(Error::new(Code::RepoCorrupt, what).hint(format!("to see them, run git -C {path} fsck")))
 }
 
 fn changed(agent: &Agent) -> Error {
