@@ -32,7 +32,7 @@ pub use left::{Heads, is_logged};
 use super::untrusted;
 use crate::domain::{AgentId, Oid};
 use crate::error::{IoContext, Result};
-use crate::git::files::admin_dir::MODULES;
+use crate::git::files::admin_dir::{MODULES, STAND_IN};
 use crate::git::{Repo, WorktreeLayer};
 use crate::store::{fsx, layout};
 use std::borrow::Cow;
@@ -77,6 +77,18 @@ pub fn around(directory: &Path) -> Option<PathBuf> {
     let common_dir = agent_dir.parent()?.parent()?;
     (own == admin_dir && agent_dir.parent()? == common_dir.join("agents"))
         .then(|| common_dir.join("worktrees").join(name))
+}
+
+/// The repositories in an agent's directory that a run left, as one that could not be published. No other place has what is in them.
+pub fn left_in(agent_dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(agent_dir).into_iter().flatten().flatten();
+    let is_left = |entry: &fs::DirEntry| {
+        entry.file_name().as_bytes().starts_with(STAND_IN.as_bytes())
+            && entry.file_type().is_ok_and(|kind| kind.is_dir())
+    };
+    let mut left: Vec<_> = entries.filter(is_left).map(|entry| entry.path()).collect();
+    left.sort_unstable();
+    left
 }
 
 /// What a command has been given of the refs of others.

@@ -42,14 +42,14 @@ mod salvage;
 
 use crate::agents::authority::require_orchestrator;
 use crate::agents::lookup::clone_id;
-use crate::agents::{Ctx, Scratch, clone, crash_recovery, layered, lookup, worktree};
+use crate::agents::{Ctx, Scratch, clone, crash_recovery, layered, lookup, run_repo, worktree};
 use crate::domain::{Agent, Move, Oid, State};
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentReport, Reporter, rfc3339};
 use crate::ops::discard::salvage::Salvage;
 use crate::proc::launch;
 use crate::store::large_files::LargeFile;
-use crate::store::{fsx, large_files};
+use crate::store::{fsx, large_files, layout};
 use crate::wire::path_text::PathText;
 pub use batch::discard_each;
 pub(in crate::ops) use batch::execute_each;
@@ -309,7 +309,7 @@ impl DiscardReport {
     pub fn planned(ctx: &Ctx, plan: &DiscardPlan) -> Result<DiscardReport> {
         remove::require_unheld(ctx, &plan.agent)?;
         let reporter = Reporter::new(ctx)?;
-        let mut report = DiscardReport::new(&reporter, &plan.agent, &plan.site);
+        let mut report = DiscardReport::new(ctx, &reporter, &plan.agent, &plan.site);
         report.agent = reporter.agent(ctx, &plan.agent);
         report.dry_run = true;
         report.not_kept = plan.not_kept(ctx)?;
@@ -321,7 +321,14 @@ impl DiscardReport {
         Ok(report)
     }
 
-    fn new(reporter: &Reporter, agent: &Agent, site: &Remains) -> DiscardReport {
+    fn new(ctx: &Ctx, reporter: &Reporter, agent: &Agent, site: &Remains) -> DiscardReport {
+        let left = run_repo::left_in(&layout::agent_dir(ctx.repo.common_dir(), agent.id));
+        let left = left.iter().map(|place| {
+            format!("what a run left and was not taken over stays in {}", place.display())
+        });
+        let foreign = site.foreign_branch.iter().map(|name| {
+            format!("{name} stays: nothing in this clone proves that it is this agent's branch")
+        });
         DiscardReport {
             agent: reporter.row(agent),
             dry_run: false,
@@ -332,13 +339,7 @@ impl DiscardReport {
             bundle_commit: None,
             not_kept: NotKept::default(),
             set_aside: Vec::new(),
-            warnings: { site.foreign_branch.iter() }
-                .map(|name| {
-                    format!(
-                        "{name} stays: nothing in this clone proves that it is this agent's branch"
-                    )
-                })
-                .collect(),
+            warnings: foreign.chain(left).collect(),
             was_discarded: agent.state == State::Discarded && site.is_empty(),
             trash: Vec::new(),
         }

@@ -156,7 +156,7 @@ fn look_again(
             format!("the branch of agent {} has moved since it was looked at", agent.id.short());
         return Err(Error::new(Code::LostRace, what).into());
     }
-    let report = DiscardReport::new(reporter, &agent, &site);
+    let report = DiscardReport::new(ctx, reporter, &agent, &site);
     // What is left of a discard that was killed just before its end.
     if agent.state == State::Discarded && site.is_empty() {
         let mark = layout::discarding(ctx.repo.common_dir(), agent.id);

@@ -14,7 +14,7 @@
 use crate::agents::authority::require_orchestrator;
 use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::liveness::Liveness;
-use crate::agents::{Ctx, bundle, liveness, lookup, pool, worktree};
+use crate::agents::{Ctx, bundle, liveness, lookup, pool, run_repo, worktree};
 use crate::domain::{Agent, Oid, State, shell};
 use crate::error::{Code, Error, Result};
 use crate::hosts::{self, WORKTREE_DIR};
@@ -322,7 +322,7 @@ fn require_nothing(ctx: &Ctx, options: UninstallOptions) -> Result<()> {
     Ok(())
 }
 
-/// What lies among our files and nowhere else: repositories of clones that could not be read, and, unless kept work is to go
+/// What lies among our files and nowhere else: repositories of clones and of runs that could not be read, and, unless kept work is to go
 /// as well, files that were too long to be read.
 fn only_copies(common_dir: &Path, options: UninstallOptions) -> Result<Vec<PathBuf>> {
     let directories = fs::read_dir(layout::agents_dir(common_dir)).into_iter().flatten().flatten();
@@ -334,6 +334,7 @@ fn only_copies(common_dir: &Path, options: UninstallOptions) -> Result<Vec<PathB
         };
         let copies = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_copy));
         found.extend(copies.map(|entry| entry.path()));
+        found.extend(run_repo::left_in(&directory.path()));
     }
     found.sort_unstable();
     Ok(found)
