@@ -292,3 +292,44 @@ fn what_only_a_log_of_the_run_names_is_kept_and_named() {
         agent.repo.git(["log", "-1", oid]);
     }
 }
+
+#[test]
+fn what_is_committed_in_a_second_worktree_of_the_run_is_kept_and_named() {
+    if super::level().is_none() {
+        return;
+    }
+    let agent = Agent::of_task(TASK);
+    let script = "git worktree add -q --detach $TMPDIR/wt; cd $TMPDIR/wt
+                  git -c core.hooksPath=/dev/null commit -q --allow-empty -m left; git rev-parse HEAD > $OLDPWD/src/oids
+                  git reset -q --hard HEAD^
+                  git -c core.hooksPath=/dev/null commit -q --allow-empty -m tip; git rev-parse HEAD >> $OLDPWD/src/oids";
+    let words = ["run", "--no-verify", "--sandbox=require", &agent.id, "--", "sh", "-ec", script];
+    let said = describe(&agent.repo.agent(&words));
+    let oids = std::fs::read_to_string(agent.worktree.join("src/oids")).expect("written");
+    for (name, oid) in ["worktrees/wt/HEAD@{2}", "worktrees/wt/HEAD"].iter().zip(oids.lines()) {
+        assert!(said.contains(&format!("made {name}, which only its run had")), "{name}: {said}");
+        assert!(said.contains(&format!("git branch <name> {oid}")), "{name}: {said}");
+    }
+    agent.repo.git(["gc", "--quiet", "--prune=now"]);
+    for oid in oids.lines() {
+        agent.repo.git(["log", "-1", oid]);
+    }
+}
+
+/// Whenever the branch moves, what is there is published, long before there is a report.
+#[test]
+fn what_was_published_while_the_run_went_on_is_named_at_its_end() {
+    if super::level().is_none() {
+        return;
+    }
+    let agent = Agent::of_task(TASK);
+    let script = format!(
+        "echo '// one' >> src/lib.rs; git stash -q; git commit -q --allow-empty -m one; tip=$(git rev-parse HEAD)
+         until test \"$(git --git-dir={}/.git rev-parse {})\" = $tip; do :; done",
+        agent.repo.path().display(),
+        agent.branch
+    );
+    let words = ["run", "--no-verify", "--sandbox=require", &agent.id, "--", "sh", "-ec", &script];
+    let said = describe(&agent.repo.agent(&words));
+    assert!(said.contains("the command made refs/stash, which only its run had"), "{said}");
+}

@@ -39,8 +39,8 @@ pub struct Heads {
     pub branch: Option<Oid>,
     /// The commit of a detached HEAD.
     pub detached: Option<Oid>,
-    /// Refs that only this repository has, such as a stash, and where they are; and what their logs name besides, as
-    /// `refs/stash@{1}`.
+    /// Refs that only this repository has, such as a stash, and where they are, with those of worktrees that the command made, as
+    /// `worktrees/<name>/HEAD`; and what their logs name besides, as `refs/stash@{1}`.
     pub others: BTreeMap<String, Oid>,
 }
 
@@ -73,19 +73,37 @@ impl RunRepo {
         let is_fetched = |name: &str| name.starts_with("refs/remotes/");
         refs.retain(|name, _| !name.ends_with(".lock") && !is_own_row(name) && !is_fetched(name));
         let detached = head.and_then(|text| oid_of(&text));
+        // Worktrees that the command made.
+        let worktrees = untrusted::names(&self.directory.join("worktrees")).into_iter();
+        let worktrees = worktrees.filter(|name| *name != *self.name);
+        let worktrees: Vec<_> = worktrees.map(|name| Path::new("worktrees").join(name)).collect();
+        for worktree in &worktrees {
+            let own = untrusted::files(&self.directory.join(worktree).join("refs")).into_iter();
+            let own = own.map(|path| Path::new("refs").join(path));
+            for path in own.chain([PathBuf::from("HEAD")]).map(|path| worktree.join(path)) {
+                let oid = self.read(&path, LONGEST_REF).and_then(|text| oid_of(&text));
+                if let (Some(name), Some(oid)) = (path.to_str(), oid) {
+                    refs.insert(name.to_owned(), oid);
+                }
+            }
+        }
         // What is in the log of HEAD is carried back with it.
         let mut seen: HashSet<Oid> = refs.values().copied().chain(branch).chain(detached).collect();
         seen.extend(logged(&self.admin_dir(), Path::new("logs/HEAD")));
         // That of the branch began as a copy.
         seen.extend(logged(&self.common_dir, &Path::new("logs").join(&self.branch)));
-        for file in untrusted::files(&self.directory.join("logs")) {
-            let Some(name) = file.to_str().filter(|name| !is_fetched(name)) else {
-                continue;
-            };
-            let oids = logged(&self.directory, &Path::new("logs").join(&file));
-            for (back, oid) in oids.into_iter().rev().enumerate() {
-                if seen.insert(oid) {
-                    refs.insert(format!("{name}@{{{back}}}"), oid);
+        for place in worktrees.into_iter().chain([PathBuf::new()]) {
+            let logs = place.join("logs");
+            for file in untrusted::files(&self.directory.join(&logs)) {
+                let name = place.join(&file);
+                let Some(name) = name.to_str().filter(|name| !is_fetched(name)) else {
+                    continue;
+                };
+                let oids = logged(&self.directory, &logs.join(&file));
+                for (back, oid) in oids.into_iter().rev().enumerate() {
+                    if seen.insert(oid) {
+                        refs.insert(format!("{name}@{{{back}}}"), oid);
+                    }
                 }
             }
         }
