@@ -9,7 +9,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::layered::{self, Mounted};
-use crate::agents::run_repo::{RunRepo, is_logged};
+use crate::agents::run_repo::{Heads, RunRepo, is_logged};
 use crate::agents::{branch_swap, liveness, worktree};
 use crate::domain::{Agent, Isolation, Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
@@ -54,22 +54,30 @@ pub(crate) fn run_repo(ctx: &Ctx, agent: &Agent) -> Option<RunRepo> {
 /// So many refs of a run are named one by one.
 const MOST_NAMED: usize = 10;
 
-/// Publishes what is there while the command goes on.
+/// Publishes what is there while the command goes on. Refs that only its run has are kept and named at its end.
+///
+/// # Errors
+/// As [`publish`].
+pub(crate) fn publish_meanwhile(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<()> {
+    let heads = Heads { others: BTreeMap::new(), ..run_repo.heads() };
+    publish_all(ctx, agent, run_repo, &heads).map(drop)
+}
+
+/// Publishes what is there.
 ///
 /// # Errors
 /// `git-failed` for commits that are not complete or not well formed; those of the ledger's keep chain and the file
 /// system.
 pub fn publish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<TakenOver> {
     run_repo.settle(|| {
-        let taken = publish_all(ctx, agent, run_repo)?;
+        let taken = publish_all(ctx, agent, run_repo, &run_repo.heads())?;
         let is_all = taken.is_all;
         Ok((taken, is_all))
     })
 }
 
-fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<TakenOver> {
+fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, heads: &Heads) -> Result<TakenOver> {
     let mut warnings = Vec::new();
-    let heads = run_repo.heads();
     // 1. The objects.
     let branch = agent.branch.as_deref().map(|branch| ctx.repo.tip(branch)).transpose()?;
     let tips: Vec<Oid> = [heads.branch, heads.detached]

@@ -462,7 +462,10 @@ impl Postman {
                 let tip = run_repo.as_ref().and_then(RunRepo::tip);
                 if let (Some(run_repo), true) = (&run_repo, tip.is_some() && tip != published) {
                     // What cannot be published now is published at the end, or said to be in the way then.
-                    drop(seed.open().and_then(|ctx| publish::publish(&ctx, &agent, run_repo)));
+                    drop(
+                        seed.open()
+                            .and_then(|ctx| publish::publish_meanwhile(&ctx, &agent, run_repo)),
+                    );
                     published = tip;
                 }
             }
