@@ -167,6 +167,8 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, heads: &Heads) -> R
             "some objects that the command left are damaged; what its commits hold was taken over"
                 .into(),
         );
+        // With the one from before the run, what its commits brought would look staged to be undone.
+        run_repo.carry_index(&ctx.repo)?;
     }
     ctx.reached("admin-carried");
     Ok(TakenOver { warnings, is_all })

@@ -362,3 +362,17 @@ fn an_index_that_names_what_is_missing_never_comes_out_of_the_fence() {
         assert_eq!(staged.is_empty(), !script.contains("160000"), "{script}: {staged}");
     }
 }
+
+#[test]
+fn beside_a_damaged_object_the_index_is_that_of_the_commits() {
+    if level().is_none() {
+        return;
+    }
+    let agent = Agent::of_task(TASK);
+    let before = agent.git(&["status", "--porcelain"]);
+    let script = "echo x | git hash-object -w -t commit --literally --stdin
+                  echo '// one' >> src/lib.rs; git commit -qam one";
+    let told = report(&agent, &["--no-verify"], script);
+    assert!(told["warnings"].to_string().contains("are damaged"), "{told:#}");
+    assert_eq!(agent.git(&["status", "--porcelain"]), before);
+}
