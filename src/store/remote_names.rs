@@ -26,6 +26,10 @@ pub struct RemoteNames {
     prefix: Option<String>,
 }
 
+/// What to do about a prefix that will not do.
+const ELSEWHERE: &str =
+    "to have our refs on a remote below agent-sync/, run git config agent.refPrefix refs/heads/agent-sync";
+
 impl RemoteNames {
     /// Names as `agent.refPrefix` wants them.
     ///
@@ -49,7 +53,7 @@ impl RemoteNames {
                 Code::Usage,
                 format!("agent.refPrefix is `{value}`, which cannot be the beginning of a ref's name"),
             )
-            .hint("to have our refs on a remote below agent-sync/, run git config agent.refPrefix refs/heads/agent-sync"));
+            .hint(ELSEWHERE));
         }
         Ok(RemoteNames { prefix: Some(format!("{full}/")) })
     }
@@ -100,7 +104,8 @@ impl RemoteNames {
     /// other. It is asked about only where both are at the same commit, for a listing of all refs does not tell.
     ///
     /// # Errors
-    /// `remote-refused`, naming both; those of the network.
+    /// `remote-refused`, naming both; `usage` where the configured prefix lies below a ref of the remote's, so that no ref can be made;
+    /// those of the network.
     pub fn require_distinct(
         &self,
         repo: &Repo,
@@ -112,6 +117,14 @@ impl RemoteNames {
             Some(prefix) => &[prefix],
             None => &["refs/agents/", "refs/notes/agents"],
         };
+        let in_the_way = |name: &&String| {
+            let below = self.prefix.as_deref().and_then(|prefix| prefix.strip_prefix(name.as_str()));
+            below.is_some_and(|below| below.starts_with('/'))
+        };
+        if let Some(name) = listed.keys().find(in_the_way) {
+            let what = format!("agent.refPrefix lies below {name} of the remote `{remote}`, where no ref can be made");
+            return Err(Error::new(Code::Usage, what).hint(ELSEWHERE));
+        }
         let is_ours = |name: &str| reserved.iter().any(|prefix| name.starts_with(prefix));
         let users: HashSet<Oid> =
             listed.iter().filter(|(name, _)| !is_ours(name)).map(|(_, oid)| *oid).collect();

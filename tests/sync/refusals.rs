@@ -113,6 +113,8 @@ fn settings_that_cannot_be_meant_are_refused() {
         ("agent.sync", "ledger prompts"),
         ("agent.refPrefix", "refs/heads"),
         ("agent.refPrefix", "a..b"),
+        ("agent.refPrefix", "main"),
+        ("agent.refPrefix", "refs/heads/main/agents"),
     ] {
         git_in(clone, ["config", key, value]);
         let output = agent(clone, &["sync"]);
