@@ -214,6 +214,41 @@ fn what_is_committed_survives_a_branch_that_somebody_deleted() {
     assert_kept(&agent.repo, &WRITTEN, "deleted by hand");
 }
 
+/// To keep them as they are would make `git gc` and `git fsck` fail for good.
+#[test]
+fn commits_that_lead_to_missing_objects_are_kept_without_these() {
+    for is_tip in [false, true] {
+        let agent = Agent::new();
+        let base = agent.git(&["rev-parse", "HEAD"]);
+        agent.write("src/one.rs", "below\n");
+        agent.commit("below");
+        agent.write("src/one.rs", "lost\n");
+        agent.write("src/two.rs", "beside\n");
+        agent.commit("above");
+        let named =
+            ["HEAD", "HEAD^", "HEAD:src/one.rs"].map(|name| agent.git(&["rev-parse", name]));
+        if !is_tip {
+            agent.git(&["reset", "--quiet", "--hard", &base]);
+        }
+        // With a hole in its history a branch is not proved to be the agent's.
+        for missing in &named[if is_tip { 2 } else { 1 }..] {
+            let file = format!(".git/objects/{}/{}", &missing[..2], &missing[2..]);
+            fs::remove_file(agent.repo.path().join(file)).expect("a loose object");
+        }
+        let report = discarded(&agent, &[]);
+        let said = report["warnings"].to_string();
+        assert!(said.contains(&named[0]) && said.contains("src/one.rs"), "{said}");
+        assert_kept(&agent.repo, &["beside\n"], &said);
+        if is_tip {
+            // The file is still in the worktree.
+            assert_kept(&agent.repo, &["lost\n"], &said);
+            let tip = report["tip"].as_str().expect("a tip");
+            assert_eq!(agent.repo.git(["log", "-2", "--format=%s", tip]), "above\nbelow");
+            assert_gone(&agent, &said);
+        }
+    }
+}
+
 #[test]
 fn a_shared_agents_bundle_is_kept() {
     let repo = TestRepo::with_commit();

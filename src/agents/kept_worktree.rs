@@ -15,6 +15,7 @@ use crate::git::uncommitted::{SeenWorktree, Trees};
 use crate::git::{Commit, uncommitted};
 use crate::store::keep;
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// What was kept of a worktree that is gone, or is about to go.
@@ -24,6 +25,9 @@ pub struct KeptWorktree {
     pub name: String,
     /// The commits that hold it: first the one with what was not committed, where there was something.
     pub commits: Vec<String>,
+    /// What of its commits could not be kept, in sentences.
+    #[serde(skip)]
+    pub losses: Vec<String>,
 }
 
 impl KeptWorktree {
@@ -37,8 +41,9 @@ impl KeptWorktree {
             rest => format!(" (also {})", rest.join(", ")),
         };
         let branch = shell::quoted(&format!("kept-{}", self.name));
+        let losses: String = self.losses.iter().map(|loss| format!("; {loss}")).collect();
         format!(
-            "what {} held is kept as {first}{also}; to get it back, run git branch {branch} {first}",
+            "what {} held is kept as {first}{also}; to get it back, run git branch {branch} {first}{losses}",
             self.name
         )
     }
@@ -53,8 +58,8 @@ pub(crate) fn keep_commits(
     admin_dir: &Path,
     branch: Option<&str>,
 ) -> Result<Option<KeptWorktree>> {
-    let commits = ctx.repo.unreferenced_commits(admin_dir, branch)?;
-    hang(ctx, admin_dir, commits)
+    let left = ctx.repo.unreferenced_commits(admin_dir, branch)?;
+    hang(ctx, admin_dir, (left.commits(), left.losses()))
 }
 
 /// Keeps a tree of files that a worktree holds beside those of its commit, while it stays where it is.
@@ -65,7 +70,7 @@ pub(crate) fn keep_tree(ctx: &Ctx, place: &AgentWorktree, base: Oid, tree: Oid) 
     let found = Trees { staged: None, tree, unmerged: Vec::new() };
     let tip = ctx.repo.read_commit(base)?;
     let commit = write_work(&ctx.repo, &tip, &found, &whose(place))?;
-    hang(ctx, &place.admin_dir, commit.into_iter().collect()).map(drop)
+    hang(ctx, &place.admin_dir, (commit.into_iter().collect(), Vec::new())).map(drop)
 }
 
 /// Keeps all that a worktree holds beside `made`, the tree that its files are known to have made when it was left: commits,
@@ -92,13 +97,13 @@ pub(crate) fn keep_all(
     Ok(hang(ctx, &place.admin_dir, again)?.or(kept))
 }
 
-/// The commits that hold what [`keep_all`] keeps.
-fn all_of(ctx: &Ctx, place: &AgentWorktree, base: Oid, made: Oid) -> Result<Vec<Oid>> {
+/// The commits that hold what [`keep_all`] keeps, and what is not kept, in sentences.
+fn all_of(ctx: &Ctx, place: &AgentWorktree, base: Oid, made: Oid) -> Result<Kept> {
     let mut commits = Vec::new();
     // What is in no commit stands on the commit that is checked out, which may be one that was made by hand.
-    let head = ctx.repo.commit_at(&place.admin_dir)?;
-    let tip = ctx.repo.read_commit(head.unwrap_or(base));
-    let tip = tip.or_else(|_| ctx.repo.read_commit(base))?;
+    let head = ctx.repo.commit_at(&place.admin_dir)?.unwrap_or(base);
+    let head = ctx.repo.keepable([head], &HashSet::from([base]))?.commits().first().copied();
+    let tip = ctx.repo.read_commit(head.unwrap_or(base))?;
     if place.path.is_dir() {
         commits = match work(ctx, place, &tip, made) {
             // What cannot be kept at all must not go, and only a person can decide about it.
@@ -108,12 +113,16 @@ fn all_of(ctx: &Ctx, place: &AgentWorktree, base: Oid, made: Oid) -> Result<Vec<
             Ok(None) | Err(_) => as_it_is(ctx, place, &tip, made)?,
         };
     }
-    commits.extend(ctx.repo.unreferenced_commits(&place.admin_dir, None)?);
-    Ok(commits)
+    let left = ctx.repo.unreferenced_commits(&place.admin_dir, None)?;
+    commits.extend(left.commits());
+    Ok((commits, left.losses()))
 }
 
+/// Commits, and what they do not hold, in sentences.
+type Kept = (Vec<Oid>, Vec<String>);
+
 /// Puts the commits below the keep chain.
-fn hang(ctx: &Ctx, admin_dir: &Path, commits: Vec<Oid>) -> Result<Option<KeptWorktree>> {
+fn hang(ctx: &Ctx, admin_dir: &Path, (commits, losses): Kept) -> Result<Option<KeptWorktree>> {
     if commits.is_empty() {
         return Ok(None);
     }
@@ -121,7 +130,8 @@ fn hang(ctx: &Ctx, admin_dir: &Path, commits: Vec<Oid>) -> Result<Option<KeptWor
     // The name is part of a line of the link's message.
     let name = name.escape_debug().to_string();
     keep::keep(&ctx.repo, &commits, &format!("worktree {name}"), ctx.now())?;
-    Ok(Some(KeptWorktree { name, commits: commits.iter().map(|commit| commit.to_hex()).collect() }))
+    let commits = commits.iter().map(|commit| commit.to_hex()).collect();
+    Ok(Some(KeptWorktree { name, commits, losses }))
 }
 
 /// A commit of what is in no commit, if anything is; `None` where the index has more of a path than a tree can hold.

@@ -261,7 +261,7 @@ impl Slot {
         };
         // Commits that were made by hand and left again are named by the reflog alone.
         let named = ctx.repo.leftover_commits(&self.admin_dir, None, commit);
-        if !named.is_ok_and(|named| named.is_empty()) {
+        if !named.is_ok_and(|named| named.commits().is_empty()) {
             return false;
         }
         let Ok((staged, found)) = look(ctx, commit, &self.place(files), None, false) else {
@@ -369,7 +369,7 @@ impl Slot {
         let commit = self.record.as_ref().map(|record| &record.commit);
         if let Some(commit) = commit.and_then(|commit| Oid::from_hex(commit)) {
             let named = ctx.repo.leftover_commits(&self.admin_dir, None, commit)?;
-            if !named.is_empty() {
+            if !named.commits().is_empty() {
                 kept_worktree::keep_commits(ctx, &self.admin_dir, None)?;
             }
         }

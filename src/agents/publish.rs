@@ -14,6 +14,7 @@ use crate::agents::{branch_swap, liveness, worktree};
 use crate::domain::{Agent, Isolation, Oid, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Tip;
+use crate::git::history::ancestry::Keepable;
 use crate::git::objects::quarantine::TakenObjects;
 use crate::git::worktree::view::sparse_words_at;
 use crate::store::{agent_branch, fsx, keep, layout};
@@ -152,7 +153,20 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, heads: &Heads) -> R
     }
     // 4. Index, HEAD, reflog. Without all objects they would name some that are missing.
     if is_all {
-        let left = run_repo.carry_back(&ctx.repo)?;
+        let mut in_logs = Keepable::default();
+        let left = run_repo.carry_back(&ctx.repo, &mut |named| {
+            let found =
+                ctx.repo.keepable_beside(heads.branch.unwrap_or(agent.spawn_commit), named)?;
+            in_logs.copies.extend(&found.copies);
+            Ok(found.copies.into_keys().collect())
+        })?;
+        if !in_logs.copies.is_empty() {
+            let why = format!("run {}", agent.id.short());
+            let kept = keep::keep(&ctx.repo, &in_logs.commits(), &why, ctx.now())?;
+            warnings.push(format!(
+                "the command made commits that lead to objects that are missing or damaged; they are kept without these: to see them, run git log --no-walk {kept}^@"
+            ));
+        }
         carry_sparse(ctx, agent, run_repo)?;
         // What was staged may be nowhere else.
         is_all = !left.iter().any(|file| file == Path::new("index"));

@@ -16,6 +16,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::{Index, gitlinks};
 use crate::git::files::admin_dir::MODULES;
 use crate::git::files::untrusted;
+use crate::git::history::ancestry::Keepable;
 use crate::git::objects::{Commit, Identity, NewCommit};
 use crate::git::tree::{DIRECTORY, EXECUTABLE, GITLINK, SYMLINK};
 use crate::git::uncommitted::{Trees, WorktreeFingerprint, WorktreeSource, git, ignored};
@@ -30,9 +31,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 pub use tour::{FilesAsTheyAre, TOO_DEEP, write_admin, write_files as write_files_as_they_are};
 use walkdir::WalkDir;
-
-/// So many commits back from a tip are known to be kept with it before git is asked.
-const NEAR: usize = 100;
 
 /// The trailer that says what a salvage commit holds.
 pub const TRAILER: &str = "Salvage";
@@ -139,44 +137,36 @@ fn write(
 }
 
 impl Repo {
-    /// Commits that an admin directory alone may still name, and those in the reflog of `branch`. None that `tip` has
-    /// among its ancestors.
+    /// Commits that an admin directory alone may still name, and those in the reflog of `branch`. None that `tip`, which is whole,
+    /// has among its ancestors.
     ///
     /// # Errors
-    /// `git-missing`, `git-failed`, `io`.
+    /// Those of [`Repo::keepable`].
     pub fn leftover_commits(
         &self,
         admin_dir: &Path,
         branch: Option<&str>,
         tip: Oid,
-    ) -> Result<Vec<Oid>> {
-        let mut named = self.commits_named_in(admin_dir, branch);
-        named.remove(&tip);
-        // Nearly always the commits that the branch was at before, a few steps back.
-        // Its failing only means that git is asked about more commits.
-        let _ = self.take_nearest(tip, NEAR, &mut named);
-        if named.is_empty() {
-            return Ok(Vec::new());
+    ) -> Result<Keepable> {
+        let named = self.commits_named_in(admin_dir, branch);
+        let mut left = self.keepable_beside(tip, named)?;
+        if !left.whole.is_empty() {
+            left.whole.push(tip);
+            left.whole = self.independent(left.whole);
+            left.whole.retain(|oid| *oid != tip);
         }
-        let mut command = self.plumbing();
-        command.args(["merge-base", "--independent", &tip.to_hex()]);
-        command.args(named.iter().map(|oid| oid.to_hex()));
-        let Ok(output) = command::successful(command) else {
-            // Where history is broken, too much is kept rather than too little.
-            return Ok(named.into_iter().collect());
-        };
-        Ok(oids_in(&output).filter(|oid| *oid != tip).collect())
+        Ok(left)
     }
 
     /// Commits that an admin directory, or the reflog of `branch`, names and no ref that all worktrees share holds: what
     /// removing the worktree and the branch's reflog would leave to the next garbage collection.
     ///
     /// # Errors
-    /// `git-missing`, `git-failed`.
-    pub fn unreferenced_commits(&self, admin_dir: &Path, branch: Option<&str>) -> Result<Vec<Oid>> {
+    /// Those of [`Repo::keepable`].
+    pub fn unreferenced_commits(&self, admin_dir: &Path, branch: Option<&str>) -> Result<Keepable> {
         let mut named = self.commits_named_in(admin_dir, branch);
         if named.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Keepable::default());
         }
         // `--all` would count the HEAD of the very worktree that is to go, so the refs are named by a pattern.
         let mut command = self.plumbing();
@@ -189,23 +179,26 @@ impl Repo {
             let unheld: BTreeSet<Oid> = oids_in(&output).collect();
             named.retain(|oid| unheld.contains(oid));
         }
-        if named.len() < 2 {
-            return Ok(named.into_iter().collect());
+        let mut left = self.keepable(named, &HashSet::new())?;
+        if left.whole.len() > 1 {
+            // Those that others lead to need no ref of their own.
+            left.whole = self.independent(left.whole);
         }
+        Ok(left)
+    }
+
+    /// Those of the commits that none of the others leads to; all of them where git cannot tell.
+    fn independent(&self, commits: Vec<Oid>) -> Vec<Oid> {
         let mut command = self.plumbing();
-        // Those that others lead to need no ref of their own.
         command.args(["merge-base", "--independent"]);
-        command.args(named.iter().map(|oid| oid.to_hex()));
-        Ok(match command::successful(command) {
-            Ok(output) => oids_in(&output).collect(),
-            // Where history is broken, too much is kept rather than too little.
-            Err(_) => named.into_iter().collect(),
-        })
+        command.args(commits.iter().map(|oid| oid.to_hex()));
+        command::successful(command).map_or(commits, |output| oids_in(&output).collect())
     }
 
     /// Every commit that a file of an admin directory or the reflog of `branch` names. Git keeps commits there under many
     /// names: `HEAD`, `ORIG_HEAD`, reflogs, refs of the worktree's own, and in lower case what a rebase, an `am` or a
-    /// sequencer has stopped at (`rebase-merge/orig-head`, `done`, `autostash`), so every file is read but the index.
+    /// sequencer has stopped at (`rebase-merge/orig-head`, `done`, `autostash`), so every file is read but the index and
+    /// `FETCH_HEAD`: what was fetched is where it came from, and no work.
     fn commits_named_in(&self, admin_dir: &Path, branch: Option<&str>) -> BTreeSet<Oid> {
         let mut named: BTreeSet<Oid> = BTreeSet::new();
         if let Some(branch) = branch {
@@ -218,7 +211,8 @@ impl Repo {
         for file in files.filter(|entry| entry.file_type().is_file()) {
             let inside = file.path().strip_prefix(admin_dir).unwrap_or(file.path());
             let name = inside.as_os_str().as_encoded_bytes();
-            if !name.starts_with(b"index") && !name.starts_with(b"sharedindex.") {
+            let is_index = name.starts_with(b"index") || name.starts_with(b"sharedindex.");
+            if !is_index && name != b"FETCH_HEAD" {
                 let text = untrusted::log(admin_dir, inside);
                 let text = String::from_utf8_lossy(&text);
                 named.extend(text.split_ascii_whitespace().filter_map(Oid::from_hex));

@@ -8,7 +8,7 @@ use crate::git::Repo;
 use crate::git::files::admin_dir::MODULES;
 use crate::git::files::separate::FileStamp;
 use crate::store::{fsx, layout};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
@@ -169,10 +169,16 @@ impl RunRepo {
     /// Brings the agent's admin directory up to date: index, HEAD, reflog, and what git keeps of an unfinished merge
     /// or rebase. A file that is no regular one, a HEAD that leads anywhere but to the agent's branch or a
     /// commit, and an index that names what is not in the repository, is left out. Gives the names of files that were left out.
+    /// `broken` tells of commits that are new in a reflog which of them lead to something missing: these go out of it, because
+    /// `git gc` follows reflogs.
     ///
     /// # Errors
-    /// `io`, `disk-full`.
-    pub fn carry_back(&self, repo: &Repo) -> Result<Vec<PathBuf>> {
+    /// `io`, `disk-full`; those of `broken`.
+    pub fn carry_back(
+        &self,
+        repo: &Repo,
+        broken: &mut dyn FnMut(BTreeSet<Oid>) -> Result<HashSet<Oid>>,
+    ) -> Result<Vec<PathBuf>> {
         let (from, to) = (self.admin_dir(), self.outer_admin_dir());
         let mut left = Vec::new();
         let mut files = untrusted::files_except(&from, MODULES);
@@ -189,10 +195,14 @@ impl RunRepo {
             }
             let content = untrusted::read(&from, file, LONGEST)
                 .filter(|content| self.is_plausible(file, content));
-            let Some(content) = content else {
+            let Some(mut content) = content else {
                 left.push(file.clone());
                 continue;
             };
+            if file.starts_with("logs") {
+                let before = untrusted::read(&to, file, LONGEST).unwrap_or_default();
+                content = without_broken(content, &before, broken)?;
+            }
             fsx::create_dir(to.join(file).parent().unwrap_or(&to))?;
             fsx::write_atomic(&to.join(file), &content)?;
         }
@@ -248,6 +258,29 @@ impl RunRepo {
             _ => true,
         }
     }
+}
+
+/// The lines of a reflog without those, not there `before`, that name a broken commit.
+fn without_broken(
+    content: Vec<u8>,
+    before: &[u8],
+    broken: &mut dyn FnMut(BTreeSet<Oid>) -> Result<HashSet<Oid>>,
+) -> Result<Vec<u8>> {
+    let known: HashSet<&[u8]> = before.split(|&byte| byte == b'\n').collect();
+    let named = |line: &[u8]| -> Vec<Oid> {
+        let words = line.split(|&byte| byte == b' ').take(2);
+        let oids = words.filter_map(|word| Oid::from_hex(std::str::from_utf8(word).ok()?));
+        oids.filter(|oid| !oid.is_zero()).collect()
+    };
+    let lines = || content.split_inclusive(|&byte| byte == b'\n');
+    let is_known = |line: &&[u8]| known.contains(line.strip_suffix(b"\n").unwrap_or(line));
+    let broken = broken(lines().filter(|line| !is_known(line)).flat_map(named).collect())?;
+    if broken.is_empty() {
+        return Ok(content);
+    }
+    let is_whole =
+        |line: &&[u8]| is_known(line) || named(line).iter().all(|oid| !broken.contains(oid));
+    Ok(lines().filter(is_whole).flatten().copied().collect())
 }
 
 /// Whether a file of a git dir is one that each worktree has for itself (gitrepository-layout(5)).

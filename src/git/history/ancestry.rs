@@ -6,9 +6,11 @@
 
 use super::gained::{incomplete_history, shallow_parents_absent};
 use crate::domain::Oid;
+use crate::domain::path::Quoted;
 use crate::error::{Code, Error, Result};
+use crate::git::tree::{DIRECTORY, Entry, GITLINK};
 use crate::git::{Repo, command};
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::process::Command;
 
 /// Commits that are followed one by one before git is asked.
@@ -263,13 +265,9 @@ impl Repo {
         Ok(command::finish(&mut command)?.status.success())
     }
 
-    /// Takes those commits out of a set that are found first going back from one, looking at no more than `most`.
-    pub(in crate::git) fn take_nearest(
-        &self,
-        tip: Oid,
-        most: usize,
-        set: &mut BTreeSet<Oid>,
-    ) -> Result<()> {
+    /// Takes those commits out of a set that are found first going back from one, looking at no more than `most`; gives what was found
+    /// on the way.
+    fn take_nearest(&self, tip: Oid, most: usize, set: &mut BTreeSet<Oid>) -> Result<HashSet<Oid>> {
         let mut found = HashSet::from([tip]);
         let mut waiting = VecDeque::from([tip]);
         set.remove(&tip);
@@ -285,6 +283,303 @@ impl Repo {
                 }
             }
         }
+        Ok(found)
+    }
+}
+
+// What can be kept of commits that lead to something that is missing.
+//
+// A ref that leads to a hole makes `git gc`, `git fsck` and every walk over all refs fail, so such a commit is never kept as it is.
+// It is copied without what is missing: its history from the hole on, and the files that are here.
+
+/// The refs that are taken to lead to whole commits: of agents' branches, and of what was kept of agents, that is not known.
+const REFS_OF_USER: [&str; 3] =
+    ["--exclude=refs/heads/agent/*", "--exclude=refs/agents/*", "--glob=refs/*"];
+
+/// So many commits back from a tip are known to be kept with it before git is asked.
+const NEAR: usize = 100;
+
+/// So many commits are followed one by one before git is asked.
+const FOLLOWED: usize = 32;
+
+/// So many commits are followed where git cannot tell which ones the user's refs hold.
+const FAR: usize = 10_000;
+
+/// The longest path in a tree that is read, in bytes.
+const LONGEST_PATH: usize = 4096;
+
+/// The bits of a mode by which git tells files, directories and submodules apart.
+const KIND: u32 = 0o170_000;
+
+/// So many commits or files that cannot be kept are named.
+const NAMED: usize = 10;
+
+/// What can be kept of some commits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keepable {
+    /// Those that are here with all that they lead to.
+    pub whole: Vec<Oid>,
+    /// The others, each with its copy without what is missing; `None` where not even the commit can be read.
+    pub copies: BTreeMap<Oid, Option<Oid>>,
+    /// The files that are missing in the copies.
+    lost: BTreeSet<Vec<u8>>,
+}
+
+impl Keepable {
+    /// What is to be kept.
+    pub fn commits(&self) -> Vec<Oid> {
+        let copies: BTreeSet<Oid> = self.copies.values().flatten().copied().collect();
+        self.whole.iter().copied().chain(copies).collect()
+    }
+
+    /// What is not kept, in sentences.
+    pub fn losses(&self) -> Vec<String> {
+        let of_commit = |(commit, copy): (&Oid, &Option<Oid>)| match copy {
+            Some(copy) => format!(
+                "commit {commit} leads to objects that are missing or damaged; without these, it is kept as {copy}"
+            ),
+            None => format!("commit {commit} cannot be read, and is not kept"),
+        };
+        let mut losses: Vec<String> = self.copies.iter().take(NAMED).map(of_commit).collect();
+        let more = self.copies.len().saturating_sub(NAMED);
+        if more > 0 {
+            losses.push(format!("{more} more commits are like that"));
+        }
+        if !self.lost.is_empty() {
+            let named = self.lost.iter().take(NAMED).map(|path| Quoted(path).to_string());
+            let named = named.collect::<Vec<_>>().join(", ");
+            let more = match self.lost.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            losses.push(format!("what these commits have at {named}{more} is not kept"));
+        }
+        losses
+    }
+}
+
+impl Repo {
+    /// What can be kept of the commits. Those that are `known` to be whole, and what these lead to, are not looked into. Copies are
+    /// written, and no ref.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`, `repo-read-only`, `git-missing`.
+    pub fn keepable(
+        &self,
+        commits: impl IntoIterator<Item = Oid>,
+        known: &HashSet<Oid>,
+    ) -> Result<Keepable> {
+        let commits: BTreeSet<Oid> = commits.into_iter().collect();
+        if commits.is_empty() {
+            return Ok(Keepable::default());
+        }
+        let mut parts = WholeParts {
+            repo: self,
+            ends: self.shallow_ends()?,
+            copies: BTreeMap::new(),
+            trees: HashMap::new(),
+            lost: BTreeSet::new(),
+        };
+        for commit in parts.unheld(&commits, known)? {
+            parts.examine(commit)?;
+        }
+        let mut kept = Keepable { lost: std::mem::take(&mut parts.lost), ..Keepable::default() };
+        for commit in commits {
+            match parts.copies.get(&commit) {
+                Some(copy) => drop(kept.copies.insert(commit, *copy)),
+                None if parts.is_readable(commit) => kept.whole.push(commit),
+                None => drop(kept.copies.insert(commit, None)),
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Whether all that a commit leads to is here, whatever refs of agents lead to it; a git that does not work finds nothing missing.
+    ///
+    /// # Errors
+    /// `git-missing`, `io`.
+    pub fn is_whole(&self, commit: Oid) -> Result<bool> {
+        let lists = |what: &[&str]| {
+            let mut list = self.plumbing();
+            list.args(["rev-list", "--quiet", &commit.to_hex()]).args(what);
+            Ok::<_, Error>(command::finish(&mut list)?.status.success())
+        };
+        let beside_users = [&["--objects", "--not"], &REFS_OF_USER[..]].concat();
+        // Where a ref is damaged, git does not tell the first way.
+        Ok(lists(&beside_users)? || lists(&["--objects"])? || !lists(&["--no-walk"])?)
+    }
+
+    /// Takes those entries out of the reflog of a ref that its tip does not lead to.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn expire_unreachable(&self, refname: &str) -> Result<()> {
+        let mut expire = self.plumbing();
+        expire.args(["reflog", "expire", "--expire=never", "--expire-unreachable=now", refname]);
+        command::successful(expire).map(drop)
+    }
+
+    /// As [`Repo::keepable`], beside a commit that is whole. Those that are found soon among its ancestors are left out, as are those
+    /// that it is the copy of.
+    ///
+    /// # Errors
+    /// As [`Repo::keepable`].
+    pub fn keepable_beside(&self, tip: Oid, mut commits: BTreeSet<Oid>) -> Result<Keepable> {
+        // Nearly always the commits that the branch was at before, a few steps back.
+        // Its failing only means that git is asked about more commits.
+        let known = self.take_nearest(tip, NEAR, &mut commits).unwrap_or_default();
+        let mut kept = self.keepable(commits, &known)?;
+        kept.copies.retain(|_, copy| *copy != Some(tip));
+        if kept.copies.is_empty() {
+            kept.lost.clear();
+        }
+        Ok(kept)
+    }
+}
+
+/// Tells commits that are whole from others, and copies the others.
+struct WholeParts<'r> {
+    repo: &'r Repo,
+    /// Where a shallow clone ends.
+    ends: HashSet<Oid>,
+    copies: BTreeMap<Oid, Option<Oid>>,
+    /// What is whole of the trees that were looked into; a tree that is whole stands for itself.
+    trees: HashMap<Oid, Option<Oid>>,
+    lost: BTreeSet<Vec<u8>>,
+}
+
+impl WholeParts<'_> {
+    fn is_readable(&self, commit: Oid) -> bool {
+        self.repo.read_commit(commit).is_ok()
+    }
+
+    /// The parents, whatever grafts make of them; at its end a shallow clone has none.
+    fn parents(&self, commit: Oid) -> Option<Vec<Oid>> {
+        let parents = self.repo.read_raw_commit(commit).ok()?.parents();
+        Some(if self.ends.contains(&commit) { Vec::new() } else { parents })
+    }
+
+    /// The commits that these lead to and that are neither known nor held by a ref of the user's, parents first. What is missing is
+    /// not among them.
+    fn unheld(&self, tips: &BTreeSet<Oid>, known: &HashSet<Oid>) -> Result<Vec<Oid>> {
+        if let Some(few) = self.follow(tips, known, FOLLOWED) {
+            return Ok(few);
+        }
+        let oids = |output: &[u8]| -> Vec<Oid> {
+            let lines = output.split(|&byte| byte == b'\n');
+            lines.filter_map(|line| Oid::from_hex(std::str::from_utf8(line).ok()?)).collect()
+        };
+        let mut list = self.repo.plumbing();
+        list.args(["rev-list", "--topo-order", "--reverse", "--stdin", "--not"]).args(REFS_OF_USER);
+        let hidden = known.iter().filter(|oid| self.is_readable(**oid));
+        let lines = tips.iter().map(|oid| oid.to_hex()).chain(hidden.map(|oid| format!("^{oid}")));
+        let lines: String = lines.map(|line| line + "\n").collect();
+        let output = command::feed(list, lines.as_bytes())?;
+        if output.status.success() {
+            return Ok(oids(&output.stdout));
+        }
+        // There is a hole far down, above which git names no commit, or a ref is damaged.
+        let mut list = self.repo.plumbing();
+        list.arg("rev-list").args(REFS_OF_USER);
+        let held = command::successful(list).map(|output| oids(&output)).unwrap_or_default();
+        let most = if held.is_empty() { FAR } else { usize::MAX };
+        let known = held.into_iter().chain(known.iter().copied()).collect();
+        // Where not even that can be told, they are kept as they are.
+        Ok(self.follow(tips, &known, most).unwrap_or_default())
+    }
+
+    /// The commits that these lead to down to the known ones, parents first; `None` where they are more than `most`.
+    fn follow(&self, tips: &BTreeSet<Oid>, known: &HashSet<Oid>, most: usize) -> Option<Vec<Oid>> {
+        let (mut found, mut seen) = (Vec::new(), HashSet::new());
+        let mut waiting: Vec<_> = tips.iter().map(|tip| (*tip, false)).collect();
+        while let Some((oid, is_ready)) = waiting.pop() {
+            if is_ready {
+                found.push(oid);
+            } else if !known.contains(&oid) && seen.insert(oid) {
+                let Some(parents) = self.parents(oid) else {
+                    continue;
+                };
+                if seen.len() > most {
+                    return None;
+                }
+                waiting.push((oid, true));
+                waiting.extend(parents.into_iter().map(|parent| (parent, false)));
+            }
+        }
+        Some(found)
+    }
+
+    /// Copies a commit whose parents were examined, unless it is whole.
+    fn examine(&mut self, oid: Oid) -> Result<()> {
+        let (Ok(commit), Some(parents)) = (self.repo.read_commit(oid), self.parents(oid)) else {
+            self.copies.insert(oid, None);
+            return Ok(());
+        };
+        let kept = parents.iter().filter_map(|parent| match self.copies.get(parent) {
+            Some(copy) => *copy,
+            None => Some(*parent).filter(|parent| self.is_readable(*parent)),
+        });
+        let kept: Vec<Oid> = kept.collect();
+        let before = kept.iter().map(|parent| Ok(self.repo.read_commit(*parent)?.tree));
+        let tree = self.part_of(commit.tree, &before.collect::<Result<Vec<_>>>()?, Vec::new())?;
+        if tree == Some(commit.tree) && kept == parents {
+            return Ok(());
+        }
+        let tree = match tree {
+            Some(tree) => tree,
+            None => self.repo.write_tree(Vec::new())?,
+        };
+        let copy = self.repo.read_raw_commit(oid)?.with_parents(&kept, None).with_tree(tree);
+        self.copies.insert(oid, Some(self.repo.write_raw_commit(&copy)?));
         Ok(())
+    }
+
+    /// What is whole of a tree, given trees that are; `None` where nothing is.
+    fn part_of(&mut self, tree: Oid, whole: &[Oid], path: Vec<u8>) -> Result<Option<Oid>> {
+        if tree == Oid::EMPTY_TREE || whole.contains(&tree) {
+            return Ok(Some(tree));
+        }
+        if let Some(part) = self.trees.get(&tree) {
+            return Ok(*part);
+        }
+        let entries = self.repo.read_tree(tree).ok();
+        let Some(entries) = entries.filter(|_| path.len() < LONGEST_PATH) else {
+            self.lost.insert(path);
+            self.trees.insert(tree, None);
+            return Ok(None);
+        };
+        let beside = whole.iter().filter_map(|tree| self.repo.read_tree(*tree).ok());
+        let beside: Vec<Entry> = beside.flatten().collect();
+        let mut of_name: HashMap<&[u8], Vec<&Entry>> = HashMap::new();
+        for entry in &beside {
+            of_name.entry(&entry.name).or_default().push(entry);
+        }
+        let mut kept = Vec::new();
+        for entry in &entries {
+            let before = of_name.get(entry.name.as_slice()).map_or(&[][..], Vec::as_slice);
+            let mut path = [path.as_slice(), &entry.name].concat();
+            // What git's check of objects would refuse besides is passed over by the rest of git.
+            match entry.mode & KIND {
+                _ if before.contains(&entry) => kept.push(entry.clone()),
+                _ if entry.name.is_empty() => drop(self.lost.insert(path)),
+                GITLINK => kept.push(entry.clone()),
+                DIRECTORY => {
+                    path.push(b'/');
+                    let directories = before.iter().filter(|one| one.mode & KIND == DIRECTORY);
+                    let directories: Vec<Oid> = directories.map(|one| one.oid).collect();
+                    let part = self.part_of(entry.oid, &directories, path)?;
+                    kept.extend(part.map(|oid| Entry { oid, ..entry.clone() }));
+                }
+                _ if self.repo.is_blob(entry.oid) => kept.push(entry.clone()),
+                _ => drop(self.lost.insert(path)),
+            }
+        }
+        let part = match kept.as_slice() {
+            [] => None,
+            _ if kept == entries => Some(tree),
+            _ => Some(self.repo.write_tree(kept)?),
+        };
+        self.trees.insert(tree, part);
+        Ok(part)
     }
 }

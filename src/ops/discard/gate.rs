@@ -16,14 +16,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What an agent has left in this clone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::ops) struct Remains {
     /// Its worktree or what is left of it.
     pub place: Option<Place>,
     /// Its branch.
     pub branch: Option<OwnBranch>,
-    /// Where that is; `None` where no commit can be read there.
+    /// Where that is, or a copy of that commit without what is missing of it; `None` where no commit can be read there.
     pub tip: Option<Oid>,
+    /// What the copy lacks, in sentences.
+    pub losses: Vec<String>,
     /// The branch that its row names, where there is one and it is not proved to be the agent's. It stays.
     pub foreign_branch: Option<String>,
 }
@@ -107,7 +109,7 @@ impl WorktreeSnapshot {
 impl Remains {
     pub(super) fn look(ctx: &Ctx, agent: &Agent, around: &WorktreeSnapshot) -> Result<Remains> {
         if agent.isolation == Some(Isolation::Shared) {
-            return Ok(Remains { place: None, branch: None, tip: None, foreign_branch: None });
+            return Ok(Remains::default());
         }
         let branch = OwnBranch::of(&ctx.repo, agent)?;
         // A branch of that name that is not the agent's own is told of and left.
@@ -116,12 +118,9 @@ impl Remains {
             .iter()
             .filter(|_| branch.is_none())
             .filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
-        let mut site = Remains {
-            place: None,
-            tip: tip_of(ctx, branch.as_ref())?,
-            foreign_branch: named.next().cloned(),
-            branch,
-        };
+        let (tip, losses) = tip_of(ctx, agent, branch.as_ref())?;
+        let foreign_branch = named.next().cloned();
+        let mut site = Remains { place: None, tip, losses, foreign_branch, branch };
         site.require_branch_free(agent, around)?;
         site.place = place_of(ctx, agent, &around.linked)?;
         Ok(site)
@@ -143,17 +142,28 @@ impl Remains {
     }
 }
 
-/// The commit that a branch names, where that can be read.
-fn tip_of(ctx: &Ctx, branch: Option<&OwnBranch>) -> Result<Option<Oid>> {
+/// The commit that a branch names, where that can be read, or what can be kept of it; and what that lacks, in sentences.
+fn tip_of(
+    ctx: &Ctx,
+    agent: &Agent,
+    branch: Option<&OwnBranch>,
+) -> Result<(Option<Oid>, Vec<String>)> {
     let Some(oid) = branch.and_then(|own| own.tip().oid()) else {
-        return Ok(None);
+        return Ok(Default::default());
     };
     // A clone that lacks objects may get them.
     if ctx.repo.read_commit(oid).is_err() && (ctx.repo.is_shallow() || ctx.repo.is_partial()) {
         ctx.repo.require_commit(oid)?;
     }
     // A tip that cannot be read cannot be kept, and must not be in the way of removing the rest.
-    Ok(ctx.repo.read_commit(oid).is_ok().then_some(oid))
+    if ctx.repo.read_commit(oid).is_err() {
+        return Ok(Default::default());
+    }
+    let base = agent.base.as_ref();
+    let target = base.and_then(|base| ctx.repo.tip(base.refname.as_ref()?).ok()?.oid());
+    let known = [Some(agent.spawn_commit), base.map(|base| base.oid), target];
+    let kept = ctx.repo.keepable([oid], &known.into_iter().flatten().collect())?;
+    Ok((kept.commits().first().copied(), kept.losses()))
 }
 
 /// Deleting a branch that another worktree has checked out would leave that one unborn.

@@ -339,7 +339,7 @@ impl DiscardReport {
             bundle_commit: None,
             not_kept: NotKept::default(),
             set_aside: Vec::new(),
-            warnings: foreign.chain(left).collect(),
+            warnings: foreign.chain(left).chain(site.losses.clone()).collect(),
             was_discarded: agent.state == State::Discarded && site.is_empty(),
             trash: Vec::new(),
         }
@@ -350,5 +350,6 @@ impl DiscardReport {
         self.bundle_commit = salvage.bundle.map(|oid| oid.to_hex());
         self.not_kept = salvage.not_kept.clone();
         self.warnings.extend(salvage.warning.clone());
+        self.warnings.extend(salvage.losses.clone());
     }
 }

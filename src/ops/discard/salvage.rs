@@ -5,6 +5,7 @@ use crate::agents::{Ctx, bundle, lookup, scratch, work};
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
+use crate::git::history::ancestry::Keepable;
 use crate::git::salvage::{
     AS_THEY_ARE, Beside, FilesAsTheyAre, TOO_DEEP, beside, unkeepable, write_admin, write_bundle,
     write_files_as_they_are, write_work,
@@ -32,6 +33,8 @@ pub(super) struct Salvage {
     pub not_kept: NotKept,
     /// What is kept at another place than its own.
     pub warning: Option<String>,
+    /// What the leftovers lack, in sentences.
+    pub losses: Vec<String>,
     /// What the work was made of, where that can be told from what is there later.
     seen: Option<Seen>,
 }
@@ -133,14 +136,15 @@ impl Salvage {
         let mut salvage = Salvage::default();
         if site.place.is_none() && !lookup::is_local(ctx, agent) {
             // Its files are in another clone, and what binds it may be there as well.
-            salvage.leftovers = of_branch(ctx, site)?;
+            salvage.take_leftovers(&of_branch(ctx, site)?);
             return Ok(salvage);
         }
         let bundle_dir = bundle_dir(ctx, agent)?;
         let tip = ctx.repo.read_commit(tip_of(agent, site))?;
         if let Some(place) = &site.place {
             let branch = site.branch.as_ref().map(OwnBranch::name);
-            salvage.leftovers = ctx.repo.leftover_commits(&place.admin_dir, branch, tip.oid)?;
+            let leftovers = ctx.repo.leftover_commits(&place.admin_dir, branch, tip.oid)?;
+            salvage.take_leftovers(&leftovers);
             let known = earlier.filter(|(salvage, all)| {
                 let seen = salvage.seen.as_ref();
                 let is = seen.map(|seen| seen.is_current(place, bundle_dir.as_deref(), *all));
@@ -167,10 +171,14 @@ impl Salvage {
                 salvage.warning = kept.warning;
             }
         } else {
-            salvage.leftovers = of_branch(ctx, site)?;
+            salvage.take_leftovers(&of_branch(ctx, site)?);
         }
         salvage.bundle = keep_bundle(ctx, agent, site, &tip)?;
         Ok(salvage)
+    }
+
+    fn take_leftovers(&mut self, found: &Keepable) {
+        (self.leftovers, self.losses) = (found.commits(), found.losses());
     }
 
     /// What it holds.
@@ -237,9 +245,9 @@ pub(super) fn since_here(events: &[Event]) -> impl Iterator<Item = &What> {
 }
 
 /// The commits that only the reflog of a branch without a worktree names.
-fn of_branch(ctx: &Ctx, site: &Remains) -> Result<Vec<Oid>> {
+fn of_branch(ctx: &Ctx, site: &Remains) -> Result<Keepable> {
     let (Some(branch), Some(tip)) = (&site.branch, site.tip) else {
-        return Ok(Vec::new());
+        return Ok(Keepable::default());
     };
     // There is no admin directory; a path at which nothing is stands in for it.
     let nothing = layout::tmp_dir(ctx.repo.common_dir()).join("none");
