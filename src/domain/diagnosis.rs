@@ -66,6 +66,7 @@ codes! {
     LandingUnproven, "ledger.landing-unproven", Information, "A row is a claim. Either the branch that took the work was not fetched or was rewritten, or the claim is false.";
     SpawnCommitGone, "ledger.commit-gone", Problem, "git notes prune would delete the row, because the commit it is on is gone.";
     KeepDamaged, "keep.damaged", Problem, "The keep chain's ref leads to nothing readable; git gc may delete what it held.";
+    KeepIncomplete, "keep.incomplete", Problem, "A commit was kept that leads to missing objects: git gc and git fsck fail, and the ref cannot be pushed.";
     NotKept, "keep.missing", Problem, "Without the keep chain, squash, gc and git notes prune together delete the row.";
     WorkNotKept, "keep.work-missing", Problem, "Without the keep chain git gc deletes the work, and rescue cannot give it back.";
     KeptElsewhere, "keep.elsewhere", Information, "What agents of other clones need is kept there; it is in this clone too once every clone synchronises all.";

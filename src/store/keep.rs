@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::git::tree::{Entry, FILE};
 use crate::git::{Commit, Identity, Repo, command};
 use chrono::{DateTime, Utc};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
@@ -175,7 +175,9 @@ pub fn forget(repo: &Repo, links: &HashSet<Oid>, now: DateTime<Utc>) -> Result<O
     let keep = Chain::Keep;
     chain::append(repo, &guard, keep, &who, &subject, |tip| {
         let rest = match tip {
-            Some(tip) => Links::read(repo, tip.clone())?.without(repo, links)?,
+            Some(tip) => {
+                Links::read(repo, tip.clone())?.rewritten(repo, links, &BTreeMap::new())?
+            }
             None => None,
         };
         match rest {
@@ -187,6 +189,42 @@ pub fn forget(repo: &Repo, links: &HashSet<Oid>, now: DateTime<Utc>) -> Result<O
             }
         }
     })
+}
+
+/// Whether all that the chain holds is here. Where it is not, `git gc` and `git fsck` fail.
+///
+/// # Errors
+/// `git-missing`, `io`; `repo-corrupt` when neither the ref nor its reflog leads to anything readable.
+pub fn is_whole(repo: &Repo) -> Result<bool> {
+    match chain::tip(repo, Chain::Keep)? {
+        // What a partial clone lacks would be fetched.
+        Some(tip) if !repo.is_partial() => repo.is_whole(tip.oid),
+        _ => Ok(true),
+    }
+}
+
+/// Puts copies without what is missing in the place of kept commits that are not whole; gives how many. Spawn commits, on which rows
+/// live, stay.
+///
+/// # Errors
+/// As [`keep`].
+pub fn mend(repo: &Repo, now: DateTime<Utc>) -> Result<usize> {
+    let guard = lock::hold(repo.common_dir(), layout::LEDGER_LOCK)?;
+    let who = chain::identity(repo, now);
+    let mut count = 0;
+    chain::append(repo, &guard, Chain::Keep, &who, "agent: mend what is kept", |tip| {
+        let tip = tip.ok_or_else(|| Error::bug("a chain that holds nothing is whole"))?;
+        let links = Links::read(repo, tip.clone())?;
+        let kept = links.oldest_first.iter().filter(|link| !link.holds_rows());
+        let kept = kept.flat_map(|link| link.commit.parents.iter().skip(link.before)).copied();
+        let copies = repo.keepable(kept, &HashSet::new())?.copies;
+        count = copies.len();
+        let rewritten = links.rewritten(repo, &HashSet::new(), &copies)?;
+        rewritten.ok_or_else(|| Error::bug("no link was taken out"))
+    })?;
+    // Git follows the reflog as well.
+    repo.expire_unreachable(Chain::Keep.refname())?;
+    Ok(count)
 }
 
 /// One link, and which of its parents are links.
@@ -215,9 +253,17 @@ impl Link {
         Some(Link { commit, before })
     }
 
+    /// The kind of what it keeps, and for whom.
+    fn kind(&self) -> Option<(&str, &str)> {
+        self.commit.message.lines().next()?.strip_prefix(KEEP)?.split_once(' ')
+    }
+
+    fn holds_rows(&self) -> bool {
+        self.kind().is_some_and(|(kind, _)| HOLDING.contains(&kind))
+    }
+
     fn passing(&self) -> Option<Passing> {
-        let subject = self.commit.message.lines().next()?;
-        let (kind, whom) = subject.strip_prefix(KEEP)?.split_once(' ')?;
+        let (kind, whom) = self.kind()?;
         Some(Passing {
             link: self.commit.oid,
             agent: AgentId::parse(whom).filter(|_| PASSING.contains(&kind))?,
@@ -268,8 +314,14 @@ impl Links {
         Ok(links)
     }
 
-    /// Writes what stays of the chain without these links: below the oldest of them nothing changes.
-    fn without(&self, repo: &Repo, doomed: &HashSet<Oid>) -> Result<Option<Oid>> {
+    /// Writes what stays of the chain without these links, and with copies of these commits: below the oldest of them nothing
+    /// changes.
+    fn rewritten(
+        &self,
+        repo: &Repo,
+        doomed: &HashSet<Oid>,
+        copies: &BTreeMap<Oid, Option<Oid>>,
+    ) -> Result<Option<Oid>> {
         let mut now_at: HashMap<Oid, Option<Oid>> = HashMap::new();
         for link in &self.oldest_first {
             let (commit, doomed) = (&link.commit, doomed.contains(&link.commit.oid));
@@ -281,7 +333,8 @@ impl Links {
                 (true, [one]) => Some(*one),
                 _ => {
                     if !doomed {
-                        parents.extend(kept);
+                        let copied = |oid: &Oid| copies.get(oid).copied().unwrap_or(Some(*oid));
+                        parents.extend(kept.iter().filter_map(copied));
                     }
                     // A link whose parents are all where they were keeps its name, and with it
                     // everything above that is not touched.

@@ -281,6 +281,19 @@ fn the_ledger_and_the_keep_chain_are_made_whole() {
     heals(&["keep.missing"], |patient| {
         patient.repo.git(["update-ref", "-d", "refs/agents/keep"]);
     });
+    // Kept by a version that did not ask whether the commit is whole.
+    heals(&["keep.incomplete"], |patient| {
+        let git = |words: &[&str]| patient.repo.git(words);
+        let parent = git(&["commit-tree", "-m", "gone", "main^{tree}"]);
+        let commit = git(&["commit-tree", "-p", &parent, "-m", "kept", "main^{tree}"]);
+        let message = "agent: keep worktree x\n\nGit-Agent: 1\n";
+        let empty = git(&["hash-object", "-t", "tree", "-w", "/dev/null"]);
+        let words = ["-p", "refs/agents/keep", "-p", &commit, "-m", message];
+        let link = git(&[&["commit-tree"], &words[..], &[&empty]].concat());
+        git(&["update-ref", "--create-reflog", "refs/agents/keep", &link]);
+        let file = format!("objects/{}/{}", &parent[..2], &parent[2..]);
+        std::fs::remove_file(patient.git_dir().join(file)).expect("a loose object");
+    });
     let caused = ["ledger.lines-dropped", "worktrees.no-row", "branches.no-row"];
     heals(&caused, |patient| {
         let other = patient.repo.git(["rev-parse", "main"]);

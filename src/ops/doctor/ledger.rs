@@ -297,7 +297,10 @@ impl Claim {
         };
         // Of another clone's objects it is enough to look at what is open: most were never fetched,
         // and looking for each among new packs takes long.
-        repo.is_at_hand(object) || self.own && repo.has_object(object)
+        let is_here = repo.is_at_hand(object) || self.own && repo.has_object(object);
+        // Kept again, one that is not whole would make git fail.
+        let is_work = self.own && matches!(self.kind, LedgerProblem::Work) && !repo.is_partial();
+        is_here && (!is_work || repo.is_whole(object).unwrap_or(true))
     }
 
     /// Whether the chain ever held it: of work that landed, only what a squash of ours left behind.
@@ -412,6 +415,13 @@ pub(super) fn examine_keep(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
     let mut findings: Vec<_> = findings.collect();
     findings.extend(examine_kept(ctx, rows, &held, &mut elsewhere)?);
     findings.extend(kept_elsewhere(&elsewhere));
+    if !keep::is_whole(&ctx.repo)? {
+        let what = format!("{} leads to objects that are missing", Chain::Keep.refname());
+        findings.push(DoctorFinding::curable(Sign::KeepIncomplete, what, |ctx| {
+            let count = keep::mend(&ctx.repo, ctx.now())?;
+            Ok(format!("kept copies of {count} commits without what is missing"))
+        }));
+    }
     Ok(findings)
 }
 
