@@ -74,6 +74,30 @@ fn nothing_is_lost_when_a_host_is_done() {
 }
 
 #[test]
+fn files_that_git_was_told_to_pass_over_are_not_lost_when_a_host_is_done() {
+    let agent = agent();
+    let main = agent.repo.path();
+    for flag in ["--assume-unchanged", "--skip-worktree"] {
+        let path = made(&create(&main, "marked"));
+        git_in(&path, ["update-index", flag, "README.md"]);
+        let before = fs::read(path.join("README.md")).expect("read");
+        fs::write(path.join("README.md"), "work").expect("written");
+        assert_eq!(git_in(&path, ["status", "--porcelain"]), "", "{flag} hides it");
+        let output = remove(&main, &path);
+        assert_eq!(output.status.code(), Some(4), "{flag}");
+        assert!(describe(&output).contains("README.md"), "{}", describe(&output));
+        fs::write(path.join("README.md"), before).expect("written");
+        assert_allowed(&remove(&main, &path), flag);
+        assert!(!path.exists(), "{flag}");
+        // What a sparse checkout left out is no change.
+        let path = made(&create(&main, "marked"));
+        git_in(&path, ["sparse-checkout", "set", "src"]);
+        assert_allowed(&remove(&main, &path), "sparse");
+        assert!(!path.exists(), "sparse");
+    }
+}
+
+#[test]
 fn a_name_of_an_agent_is_that_agents_worktree() {
     let agent = agent();
     let main = agent.repo.path();

@@ -182,10 +182,73 @@ fn tree_at(path: &Path) -> Option<Oid> {
 /// # Errors
 /// `git-missing`, `git-failed`, `bare-repository` where there is no worktree.
 pub fn worktree_changes(repo: &Repo, scratch: &Path) -> Result<Vec<Change>> {
+    let (top, view, asked) = viewed(repo, scratch)?;
+    status(top, view.index(), &|| view.git(), asked, scratch)
+}
+
+/// As [`worktree_changes`], and what git was told to pass over as well.
+///
+/// # Errors
+/// As [`worktree_changes`]; `io`, `disk-full`.
+pub fn all_worktree_changes(repo: &Repo, scratch: &Path) -> Result<Vec<Change>> {
+    let (top, view, asked) = viewed(repo, scratch)?;
+    let index = view.room().join("index");
+    untrusted::copy_as_old(view.index(), &index, untrusted::LONGEST_INDEX)?;
+    let prepared = || {
+        let mut git = view.git();
+        git.env("GIT_INDEX_FILE", &index);
+        git
+    };
+    uncover(top, &index, &|| Ok(prepared()))?;
+    status(top, &index, &prepared, asked, scratch)
+}
+
+fn viewed<'r>(repo: &'r Repo, scratch: &Path) -> Result<(&'r Path, WorktreeView, Asked<'static>)> {
     let top = repo.workdir().ok_or_else(|| Error::bug("a bare repository has no changes"))?;
     let view = WorktreeView::make(repo, repo.git_dir(), top, scratch)?;
-    let asked = Asked { own: own_in_merge(repo)?, ..Asked::default() };
-    status(top, view.index(), &|| view.git(), asked, scratch)
+    Ok((top, view, Asked { own: own_in_merge(repo)?, ..Asked::default() }))
+}
+
+/// Takes the marks from a copy of an index by which git passes over files that are there. What a sparse checkout leaves out is absent,
+/// and stays so.
+///
+/// # Errors
+/// `git-missing`, `git-failed`.
+pub(in crate::git) fn uncover(
+    top: &Path,
+    index: &Path,
+    prepared: &dyn Fn() -> Result<Command>,
+) -> Result<()> {
+    let content = untrusted::read_at(index, untrusted::LONGEST_INDEX);
+    let is_plain = content.and_then(Index::parse).is_some_and(|index| !index.is_flagged);
+    if is_plain || fs::symlink_metadata(index).is_err() {
+        return Ok(());
+    }
+    let paths = passed_over(prepared()?, top)?;
+    // The two flags need two commands: git applies one of them to the paths that it reads.
+    for flag in ["--no-assume-unchanged", "--no-skip-worktree"] {
+        let mut update = prepared()?;
+        update.args(["update-index", flag, "-z", "--stdin"]);
+        command::feed_paths(update, &paths)?;
+    }
+    Ok(())
+}
+
+/// Tracked paths marked assume-unchanged or skip-worktree at which there is something, asked of a `git` that was prepared for it.
+///
+/// # Errors
+/// `git-missing`, `git-failed`.
+pub(in crate::git) fn passed_over(mut git: Command, top: &Path) -> Result<Vec<Vec<u8>>> {
+    git.args(["ls-files", "-v", "-z", "--cached"]);
+    let listed = command::successful(git)?;
+    let marked = listed.split(|&byte| byte == 0).filter_map(|entry| match entry {
+        // `ls-files -v` writes `S` for skip-worktree and a small letter for
+        // assume-unchanged.
+        [tag, b' ', path @ ..] if *tag == b'S' || tag.is_ascii_lowercase() => Some(path),
+        _ => None,
+    });
+    let there = |path: &&[u8]| fs::symlink_metadata(top.join(OsStr::from_bytes(path))).is_ok();
+    Ok(marked.filter(there).map(<[u8]>::to_vec).collect())
 }
 
 /// What git is asked about.

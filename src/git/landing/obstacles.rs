@@ -6,7 +6,7 @@ use crate::domain::path::directories;
 use crate::domain::{Change, ChangeKind, Quoted, shell};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Remedy, Result};
 use crate::git::WorktreeLayer;
-use crate::git::changes::{Asked, status};
+use crate::git::changes::{Asked, passed_over, status};
 use crate::git::command;
 use crate::git::files::lock_file::{LockFile, is_same_file};
 use crate::git::files::untrusted;
@@ -88,20 +88,7 @@ impl Checkout {
 
     /// Tracked paths marked assume-unchanged or skip-worktree at which there is something.
     fn passed_over(&self) -> Result<Vec<Vec<u8>>> {
-        let mut command = self.git();
-        command.args(["ls-files", "-v", "-z", "--cached"]);
-        let listed = command::successful(command)?;
-        let marked = listed.split(|&byte| byte == 0).filter_map(|entry| match entry {
-            // `ls-files -v` writes `S` for skip-worktree and a small letter for
-            // assume-unchanged.
-            [tag, b' ', path @ ..] if *tag == b'S' || tag.is_ascii_lowercase() => Some(path),
-            _ => None,
-        });
-        let there = |path: &&[u8]| {
-            let place = self.top.join(OsStr::from_bytes(path));
-            fs::symlink_metadata(place).is_ok()
-        };
-        Ok(marked.filter(there).map(<[u8]>::to_vec).collect())
+        passed_over(self.git(), &self.top)
     }
 
     pub(super) fn blocked(&self, paths: &[Vec<u8>], said: &str) -> Error {

@@ -25,7 +25,7 @@ use crate::domain::shell;
 use crate::domain::task::DESCRIPTION_CHARS;
 use crate::domain::tool_call::{HookAnswer, HookEvent, Intent, ToolCall};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::changes::worktree_changes;
+use crate::git::changes::all_worktree_changes;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::{self, Tip};
 use crate::git::worktree::NewWorktree;
@@ -118,7 +118,7 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
     let head = String::from_utf8(head.unwrap_or_default()).unwrap_or_default();
     let short = head.trim_end().strip_prefix("ref: refs/heads/");
     // Git would look for changes under the settings of that worktree, so that is not left to it.
-    let changes = worktree_changes(&repo, &directory.join(env.temporary_place()))?;
+    let changes = all_worktree_changes(&repo, &directory.join(env.temporary_place()))?;
     if let Some(change) = changes.first() {
         return Err(not_clean(&path, &change.path));
     }
