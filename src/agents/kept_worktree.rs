@@ -10,7 +10,7 @@ use crate::agents::untrusted::WorktreeView;
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::{ChangeKind, Oid, shell};
 use crate::error::{Code, Result};
-use crate::git::salvage::{beside, unkeepable, write_admin, write_files_as_they_are, write_work};
+use crate::git::salvage::{beside, write_admin, write_files_as_they_are, write_work};
 use crate::git::uncommitted::{SeenWorktree, Trees};
 use crate::git::{Commit, uncommitted};
 use crate::store::keep;
@@ -158,10 +158,7 @@ fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Opt
     // git sees no file in some places, such as below a repository inside; these are found on the
     // disk.
     let walked = fingerprint.as_ref().and_then(SeenWorktree::walked);
-    let missed = beside(&source, None, walked)?.missed;
-    if !missed.is_empty() {
-        return Err(unkeepable(&missed, &place.path));
-    }
+    beside(&source, None, walked)?.require_keepable(&source)?;
     let is_staged = found.staged.is_some_and(|staged| staged != tip.tree);
     if !is_staged && holds_nothing_new(ctx, &[made, tip.tree], found.tree)? {
         return Ok(Some(Vec::new()));

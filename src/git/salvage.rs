@@ -298,6 +298,30 @@ pub struct Beside {
     pub missed: Vec<PathBuf>,
     /// What is ignored, as [`ignored`] names it.
     pub ignored: BTreeSet<Vec<u8>>,
+    /// What the submodules ignore.
+    ignored_by_submodules: Vec<PathBuf>,
+}
+
+impl Beside {
+    /// Fails where something is to be kept that no salvage can hold.
+    ///
+    /// # Errors
+    /// `discard-refused`.
+    pub fn require_keepable(&self, source: &WorktreeSource<'_>) -> Result<()> {
+        let mut missed = self.missed.clone();
+        if !source.rules.leave_out() {
+            missed.extend(self.ignored_by_submodules.iter().cloned());
+        }
+        if missed.is_empty() { Ok(()) } else { Err(unkeepable(&missed, source.worktree)) }
+    }
+
+    /// All that is ignored, in submodules as well.
+    pub fn all_ignored(&self, top: &Path) -> BTreeSet<Vec<u8>> {
+        let inside =
+            self.ignored_by_submodules.iter().filter_map(|path| path.strip_prefix(top).ok());
+        let inside = inside.map(|path| path.as_os_str().as_bytes().to_vec());
+        inside.chain(self.ignored.iter().cloned()).collect()
+    }
 }
 
 /// What is in a worktree beside the index copy that [`crate::git::uncommitted::write_trees`] left at
@@ -320,6 +344,7 @@ pub fn beside(
             None => in_index_copy(source)?,
         },
         left_out: None,
+        ignored_by_submodules: Vec::new(),
         missed: Vec::new(),
     };
     match seen {
@@ -334,7 +359,11 @@ pub fn beside(
         }
         None => tour.walk(source.worktree, 1)?,
     }
-    Ok(Beside { missed: tour.missed, ignored: tour.left_out.unwrap_or_default() })
+    Ok(Beside {
+        missed: tour.missed,
+        ignored: tour.left_out.unwrap_or_default(),
+        ignored_by_submodules: tour.ignored_by_submodules,
+    })
 }
 
 fn in_index_copy(source: &WorktreeSource<'_>) -> Result<HashSet<Vec<u8>>> {
@@ -356,14 +385,20 @@ struct BesideTour<'a> {
     kept: HashSet<Vec<u8>>,
     /// What is ignored. Asked for when the first file turns up that is not kept: git tours the worktree for it.
     left_out: Option<BTreeSet<Vec<u8>>>,
+    ignored_by_submodules: Vec<PathBuf>,
     missed: Vec<PathBuf>,
 }
 
 impl BesideTour<'_> {
-    /// Whether a submodule is as its repository has it, which a discard looks after.
-    fn is_safe(&self, submodule: &Path) -> bool {
+    /// Whether a submodule is as its repository has it, which a discard looks after. What it ignores is noted.
+    fn is_safe(&mut self, submodule: &Path) -> bool {
         let modules = self.source.admin_dir.join(MODULES);
-        gitlinks::is_in_modules(submodule, &modules, self.source.view.room())
+        let room = self.source.view.room();
+        let Some(ignored) = gitlinks::ignored_in_module(submodule, &modules, room) else {
+            return false;
+        };
+        self.ignored_by_submodules.extend(ignored);
+        true
     }
 
     fn holds(&self, path: &[u8]) -> bool {
@@ -444,15 +479,15 @@ fn listed(command: Command) -> Result<HashSet<Vec<u8>>> {
 
 /// The error for files below `top` that no salvage can hold. They are named from there: while a worktree is discarded, it has another
 /// name.
-pub fn unkeepable(paths: &[PathBuf], top: &Path) -> Error {
+fn unkeepable(paths: &[PathBuf], top: &Path) -> Error {
     const NAMED: usize = 20;
     let paths: Vec<_> = paths.iter().map(|path| path.strip_prefix(top).unwrap_or(path)).collect();
     let named = paths.iter().take(NAMED);
     let lines: Vec<_> = named.map(|path| format!("  {}", path.display())).collect();
-    let first = paths.first().copied().unwrap_or(Path::new("."));
     // What belongs to a repository goes with it.
-    let within = first.ancestors().find(|above| above.ends_with(".git"));
-    let first = within.and_then(Path::parent).unwrap_or(first);
+    let mut above = paths.iter().flat_map(|path| path.ancestors());
+    let within = above.find(|above| above.ends_with(".git")).and_then(Path::parent);
+    let first = within.or(paths.first().copied()).unwrap_or(Path::new("."));
     Error::new(
         Code::DiscardRefused,
         format!("{} files are in no commit and git cannot salvage them, as in a repository inside the worktree", paths.len()),

@@ -195,6 +195,40 @@ fn files_in_a_submodule_are_not_left_behind_unseen() {
 }
 
 #[test]
+fn what_a_submodule_hides_or_ignores_is_not_lost_unsaid() {
+    let agent = with_submodule();
+    populate(&agent);
+    let inside = agent.worktree.join("src/sub");
+    let discard = |options: &[&str]| {
+        let words = [&["discard", &agent.id], options].concat();
+        agent.repo.agent(&words)
+    };
+    for flag in ["assume-unchanged", "skip-worktree"] {
+        git_in(&inside, ["update-index", &format!("--{flag}"), "file"]);
+        assert_eq!(agent.codes(), [""; 0], "{flag}: unchanged");
+        fs::write(inside.join("file"), "changed\n").expect("written");
+        assert_eq!(agent.codes(), ["worktree.submodule"], "{flag}");
+        refused(&discard(&[]), "discard-refused", 3);
+        git_in(&inside, ["update-index", &format!("--no-{flag}"), "file"]);
+        git_in(&inside, ["checkout", "--quiet", "file"]);
+    }
+    let git_dir = git_in(&inside, ["rev-parse", "--absolute-git-dir"]);
+    fs::create_dir_all(Path::new(&git_dir).join("info")).expect("made");
+    fs::write(Path::new(&git_dir).join("info/exclude"), "*.db\n").expect("written");
+    fs::write(inside.join("data.db"), "data\n").expect("written");
+    assert_eq!(agent.codes(), [""; 0], "ignored");
+    for options in [&["--with-ignored"][..], &["--with-ignored", "--dry-run"]] {
+        let output = discard(options);
+        refused(&output, "discard-refused", 3);
+        assert!(describe(&output).contains("src/sub/data.db"), "{}", describe(&output));
+    }
+    for options in [&["--dry-run", "--format=json"][..], &["--format=json"]] {
+        let answer = crate::support::agent::answer_of(&discard(options));
+        assert_eq!(answer["ignored"], serde_json::json!(["src/sub/data.db"]), "{answer}");
+    }
+}
+
+#[test]
 fn a_file_that_is_too_long_is_named_with_its_length_and_the_limit() {
     let agent = Agent::new();
     agent.write("src/huge.bin", "");

@@ -6,7 +6,7 @@
 //!
 //! Whatever cannot be read counts as work: a commit of the repository around it would lose it.
 
-use super::Index;
+use super::{Index, uncover};
 use crate::domain::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::command;
@@ -63,18 +63,26 @@ pub(in crate::git) fn listed(mut git: Command) -> Result<Vec<Vec<u8>>> {
 }
 
 fn holds_work(place: &Path, scratch: &Path, depth: usize) -> bool {
+    ignored_if_clean(place, scratch, depth, false).is_none()
+}
+
+/// The ignored files in the place of a submodule, where they are asked for, if every other file is in a commit of it.
+fn ignored_if_clean(
+    place: &Path,
+    scratch: &Path,
+    depth: usize,
+    names_ignored: bool,
+) -> Option<Vec<PathBuf>> {
     if fs::symlink_metadata(place.join(".git")).is_err() {
         // Git lists no file that is in the place of a submodule.
-        return !untrusted::names(place).is_empty();
+        return untrusted::names(place).is_empty().then(Vec::new);
     }
     // Beyond that depth nothing is known, and what is unknown counts as work.
     if depth == 0 {
-        return true;
+        return None;
     }
-    let Some(inner) = NestedRepository::at(place) else {
-        return true;
-    };
-    inner.is_changed(scratch, depth).unwrap_or(true)
+    let inner = NestedRepository::at(place)?;
+    inner.ignored_if_clean(scratch, depth, names_ignored).ok()?
 }
 
 /// Whether the repositories of submodules below a directory of git's have commits that no remote of theirs is known to have. Any
@@ -84,14 +92,20 @@ pub fn have_own_commits(modules: &Path, scratch: &Path) -> bool {
     is_directory(modules) && any_has_own(modules, scratch, DEEPEST)
 }
 
-/// Whether a submodule at `place` is as its repository has it, and that is where [`have_own_commits`] looks for it.
-pub(in crate::git) fn is_in_modules(place: &Path, modules: &Path, scratch: &Path) -> bool {
+/// The ignored files of a submodule at `place` if that is else as its repository has it, and the repository is where
+/// [`have_own_commits`] looks for it.
+pub(in crate::git) fn ignored_in_module(
+    place: &Path,
+    modules: &Path,
+    scratch: &Path,
+) -> Option<Vec<PathBuf>> {
     let real = |path: &Path| fs::canonicalize(path).ok();
     let pointer = one_line(place, ".git");
     let git_dir = pointer.as_deref().and_then(|text| text.strip_prefix("gitdir: "));
     let git_dir = git_dir.and_then(|git_dir| real(&place.join(git_dir)));
     let is_inside = git_dir.zip(real(modules));
-    is_inside.is_some_and(|(one, all)| one.starts_with(all)) && !holds_work(place, scratch, DEEPEST)
+    let (one, all) = is_inside?;
+    one.starts_with(all).then(|| ignored_if_clean(place, scratch, DEEPEST, true))?
 }
 
 fn any_has_own(directory: &Path, scratch: &Path, depth: usize) -> bool {
@@ -192,10 +206,17 @@ impl NestedRepository<'_> {
         Some(NestedRepository { top, git_dir, common_dir, head })
     }
 
-    /// Whether a file differs from `HEAD`, or is in no commit and not ignored.
-    fn is_changed(&self, scratch: &Path, depth: usize) -> Result<bool> {
+    /// As the function of that name; `None` where a file differs from `HEAD`, or is in no commit and not ignored.
+    fn ignored_if_clean(
+        &self,
+        scratch: &Path,
+        depth: usize,
+        names_ignored: bool,
+    ) -> Result<Option<Vec<PathBuf>>> {
         let room = TemporaryDirectory::make(scratch, "view")?;
         self.stand_in(room.path())?;
+        let index = room.path().join("index");
+        uncover(self.top, &index, &|| self.git(room.path()))?;
         let mut status = self.git(room.path())?;
         status.args([
             "--no-optional-locks",
@@ -206,15 +227,26 @@ impl NestedRepository<'_> {
             // What is inside is compared below.
             "--ignore-submodules=dirty",
         ]);
-        if !command::successful(status)?.is_empty() {
-            return Ok(true);
+        status.args(names_ignored.then_some("--ignored"));
+        let mut ignored = Vec::new();
+        for record in command::names(&command::successful(status)?) {
+            let Some(name) = record.strip_prefix(b"! ") else {
+                return Ok(None);
+            };
+            ignored.push(self.top.join(OsStr::from_bytes(name)));
         }
-        let names = match of_index(&room.path().join("index")) {
+        let names = match of_index(&index) {
             Some(names) => names,
             None => listed(self.git(room.path())?)?,
         };
-        let mut places = names.iter().map(|name| self.top.join(OsStr::from_bytes(name)));
-        Ok(places.any(|place| holds_work(&place, scratch, depth - 1)))
+        for name in names {
+            let place = self.top.join(OsStr::from_bytes(&name));
+            match ignored_if_clean(&place, scratch, depth - 1, names_ignored) {
+                Some(inside) => ignored.extend(inside),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(ignored))
     }
 
     /// Fills a directory with what git needs to look at the files.

@@ -36,7 +36,7 @@ use crate::git::tree::{self, FILE};
 pub use glance::{Glance, Touched, glance, touched};
 pub use ignore::Spellings;
 pub(in crate::git) use index::{Edits, Index, Rewritten, StatData, Written, stat_data};
-pub(in crate::git) use staged::{Asked, own_in_merge, passed_over, status};
+pub(in crate::git) use staged::{Asked, own_in_merge, passed_over, status, uncover};
 pub use staged::{Staging, all_worktree_changes, worktree_changes};
 pub(in crate::git) use walk::{Listed, TouchedEntries, Walk, names_may_differ};
 

@@ -7,7 +7,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
 use crate::git::history::ancestry::Keepable;
 use crate::git::salvage::{
-    AS_THEY_ARE, Beside, FilesAsTheyAre, TOO_DEEP, beside, unkeepable, write_admin, write_bundle,
+    AS_THEY_ARE, FilesAsTheyAre, TOO_DEEP, beside, write_admin, write_bundle,
     write_files_as_they_are, write_work,
 };
 use crate::git::uncommitted::{SeenWorktree, Trees};
@@ -99,14 +99,12 @@ fn not_kept_by_git(
         uncommitted::copy_index(&source)?;
     }
     let walked = seen.as_ref().and_then(SeenWorktree::walked);
-    let Beside { mut missed, ignored } = beside(&source, reading.bundle(&source), walked)?;
+    let mut beside = beside(&source, reading.bundle(&source), walked)?;
     if agent.baseline.is_none() {
-        retain_in_repositories(&mut missed, source.worktree);
+        retain_in_repositories(&mut beside.missed, source.worktree);
     }
-    if !missed.is_empty() {
-        return Err(unkeepable(&missed, source.worktree));
-    }
-    Ok(NotKept::new(&ignored, &setup, &[]))
+    beside.require_keepable(&source)?;
+    Ok(NotKept::new(&beside.all_ignored(source.worktree), &setup, &[]))
 }
 
 /// Keeps of the files that are in no index those in a repository inside the worktree, which no tree can hold; the others are new.
@@ -305,12 +303,10 @@ fn work(
         reading.bundle(&source),
         fingerprint.as_ref().and_then(SeenWorktree::walked),
     )?;
-    if !beside.missed.is_empty() {
-        return Err(unkeepable(&beside.missed, source.worktree));
-    }
+    beside.require_keepable(&source)?;
     let setup = leave_out_setup(ctx, agent, options, tip, &mut found);
     let commit = write_work(&ctx.repo, tip, &found, &whose)?;
-    let not_kept = NotKept::new(&beside.ignored, &setup, &[]);
+    let not_kept = NotKept::new(&beside.all_ignored(source.worktree), &setup, &[]);
     let ignored = beside.ignored;
     let seen = fingerprint.map(|fingerprint| Seen { fingerprint, ignored });
     Ok(Some(UncommittedWork { commit, not_kept, seen }))
