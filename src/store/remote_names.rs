@@ -27,8 +27,7 @@ pub struct RemoteNames {
 }
 
 /// What to do about a prefix that will not do.
-const ELSEWHERE: &str =
-    "to have our refs on a remote below agent-sync/, run git config agent.refPrefix refs/heads/agent-sync";
+const ELSEWHERE: &str = "to have our refs on a remote below agent-sync/, run git config agent.refPrefix refs/heads/agent-sync";
 
 impl RemoteNames {
     /// Names as `agent.refPrefix` wants them.
@@ -51,7 +50,9 @@ impl RemoteNames {
         if short.is_empty() || !is_below || !Repo::is_valid_ref(&full) {
             return Err(Error::new(
                 Code::Usage,
-                format!("agent.refPrefix is `{value}`, which cannot be the beginning of a ref's name"),
+                format!(
+                    "agent.refPrefix is `{value}`, which cannot be the beginning of a ref's name"
+                ),
             )
             .hint(ELSEWHERE));
         }
@@ -118,11 +119,14 @@ impl RemoteNames {
             None => &["refs/agents/", "refs/notes/agents"],
         };
         let in_the_way = |name: &&String| {
-            let below = self.prefix.as_deref().and_then(|prefix| prefix.strip_prefix(name.as_str()));
+            let below =
+                self.prefix.as_deref().and_then(|prefix| prefix.strip_prefix(name.as_str()));
             below.is_some_and(|below| below.starts_with('/'))
         };
         if let Some(name) = listed.keys().find(in_the_way) {
-            let what = format!("agent.refPrefix lies below {name} of the remote `{remote}`, where no ref can be made");
+            let what = format!(
+                "agent.refPrefix lies below {name} of the remote `{remote}`, where no ref can be made"
+            );
             return Err(Error::new(Code::Usage, what).hint(ELSEWHERE));
         }
         let is_ours = |name: &str| reserved.iter().any(|prefix| name.starts_with(prefix));
