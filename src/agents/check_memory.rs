@@ -182,6 +182,15 @@ impl CheckMemory {
         if !is_green && self.recall(&question) == Some(true) {
             return;
         }
+        self.note(question, is_green);
+    }
+
+    /// Remembers that the commands failed where a person had them run once more, so that no earlier success counts.
+    pub(crate) fn refute(&mut self, question: Question) {
+        self.note(question, false);
+    }
+
+    fn note(&mut self, question: Question, is_green: bool) {
         if let Some(facts) = &self.facts {
             facts.store(KIND, &question, if is_green { GREEN } else { RED });
         }

@@ -59,6 +59,9 @@ pub(super) struct VerifyArgs {
     /// Skip the check commands; an accepting verdict is then not recorded
     #[arg(long)]
     no_commands: bool,
+    /// Run the check commands once more, although they succeeded on the same before
+    #[arg(long, conflicts_with = "no_commands")]
+    fresh: bool,
     /// Also record the verdict on unfinished work
     #[arg(long, conflicts_with_all = ["ci", "attested"])]
     record: bool,
@@ -71,7 +74,7 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "FILE")]
     attest: Option<PathBuf>,
     /// Check a file that --attest wrote instead, by itself or for the commit of --tip
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["agent", "worktree", "base", "ci", "no_commands", "timeout", "attest", "also"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["agent", "worktree", "base", "ci", "no_commands", "fresh", "timeout", "attest", "also"])]
     attested: Option<PathBuf>,
     /// List of allowed signers [default: gpg.ssh.allowedSignersFile]
     #[arg(long, value_name = "FILE", requires = "attested")]
@@ -112,6 +115,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         ci: args.ci,
         no_commands: args.no_commands,
         fresh: args.attest.is_some(),
+        again: args.fresh,
         limit: args.timeout,
         recording: if args.record { Recording::Requested } else { Recording::ByOthers },
         ..VerifyOptions::default()

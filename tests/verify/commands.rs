@@ -64,6 +64,24 @@ fn without_its_commands_work_is_not_recorded_as_accepted() {
 }
 
 #[test]
+fn commands_run_once_more_where_that_is_asked_for() {
+    if crate::sandbox::level().is_none() {
+        return;
+    }
+    let agent = with_checks(r#"["test ! -e \"$(git rev-parse --git-common-dir)/../../down\""]"#);
+    let is_green = |options: &[&str]| codes(&agent.verify(options)).is_empty();
+    assert!(is_green(&[]));
+    // What it depends on is in no tree, so nothing tells that it has changed.
+    let down = agent.repo.path().with_file_name("down");
+    std::fs::write(&down, "").expect("written");
+    assert!(is_green(&[]) && !is_green(&["--fresh"]));
+    // From then on the earlier success counts no more.
+    assert!(!is_green(&[]));
+    std::fs::remove_file(&down).expect("removed");
+    assert!(is_green(&[]));
+}
+
+#[test]
 fn nobodys_commands_run_on_rejected_work() {
     let agent = with_checks(r#"["touch \"$HOME/ran\""]"#);
     agent.write("README.md", "out of scope\n");

@@ -75,6 +75,8 @@ pub struct VerifyOptions {
     pub no_commands: bool,
     /// Run the check commands on exactly what would land, whatever the settings say of results from elsewhere.
     pub fresh: bool,
+    /// Run the check commands although they succeeded on the same before: what they depend on may have changed without a trace here.
+    pub again: bool,
     /// Takes over the results of a train that landed nothing, in which the same work was green on the same commit.
     pub by_train: bool,
     /// How long one command may take; [`COMMAND_LIMIT`] when absent.

@@ -309,6 +309,7 @@ pub(super) fn run(
     // The merged tree is the agent's work: what runs in it runs behind the fence that a run has by itself.
     let enforcement = ctx.kernel()?.enforcement(Mode::Auto)?;
     let remembers = !ctx.repo.is_scratch() && !case.subject.is_foreign;
+    let recalls = remembers && !options.again;
     let mut memory = CheckMemory::open(ctx, &enforcement)?;
     memory.set_up_with(&setup);
     let question = memory.question(commit, &checks);
@@ -322,18 +323,18 @@ pub(super) fn run(
         });
         Commands::Ran(runs.collect())
     };
-    if remembers && memory.recall(&question) == Some(true) {
+    if recalls && memory.recall(&question) == Some(true) {
         return Ok(known(&question, None));
     }
     let agent = case.subject.agent.id;
-    if remembers
+    if recalls
         && options.by_train
         && let Some(checked) = memory.train_tree(agent, &[case.work.tree, base, case.policy])
     {
         return Ok(known(&question, Some(checked)));
     }
     // A command of the whole repository reads all of it, and who reads a signature takes the checks for run on what is signed.
-    let reuses = setup.reuses_checks && remembers && is_by_project && !options.fresh;
+    let reuses = setup.reuses_checks && recalls && is_by_project && !options.fresh;
     if reuses
         && ctx.repo.config_bool("agent.sign")? != Some(true)
         && let Some(checked) = memory.green_tree(agent, &checks)
@@ -368,6 +369,8 @@ pub(super) fn run(
         memory.keep_tests(&question, &runs);
         memory.keep_green_tree(agent, &checks, *tree);
         memory.keep(question, true);
+    } else if remembers && options.again {
+        memory.refute(question);
     }
     Ok(Commands::Ran(runs))
 }
