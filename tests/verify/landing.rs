@@ -60,10 +60,10 @@ fn conflicts_come_with_paths_and_kinds() {
     assert_eq!(findings[1]["kinds"][0], "contents");
 }
 
-#[test]
-fn attributes_are_those_of_the_base() {
+/// An agent and its target, which add a line each at the same place.
+fn with_a_line_each(attributes: &str) -> Agent {
     let repo = crate::support::TestRepo::with_commit();
-    repo.write(".gitattributes", "*.txt merge=union\n");
+    repo.write(".gitattributes", attributes);
     repo.write("src/list.txt", "one\n");
     repo.commit_all("a list");
     let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
@@ -71,19 +71,17 @@ fn attributes_are_those_of_the_base() {
     agent.commit("mine");
     agent.repo.write("src/list.txt", "one\ntheirs\n");
     agent.repo.commit_all("theirs");
-    held_to_git(&agent, "clean");
+    agent
+}
+
+#[test]
+fn attributes_are_those_of_the_base() {
+    held_to_git(&with_a_line_each("*.txt merge=union\n"), "clean");
 }
 
 #[test]
 fn settings_and_attributes_that_change_change_the_answer() {
-    let repo = crate::support::TestRepo::with_commit();
-    repo.write("src/list.txt", "one\n");
-    repo.commit_all("a list");
-    let agent = Agent::spawned_in(repo, crate::support::agent::TASK);
-    agent.write("src/list.txt", "one\nmine\n");
-    agent.commit("mine");
-    agent.repo.write("src/list.txt", "one\ntheirs\n");
-    agent.repo.commit_all("theirs");
+    let agent = with_a_line_each("");
     let is_clean = || codes(&agent.verify(&[])).is_empty();
     assert!(!is_clean());
     agent.repo.git(["config", "merge.default", "union"]);
