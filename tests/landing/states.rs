@@ -161,3 +161,25 @@ fn work_goes_on_after_its_branch_was_merged_by_hand() {
         assert!(landed.contains("src/two.rs") && landed.contains("src/three.rs"), "{landed}");
     }
 }
+
+#[test]
+fn a_commit_made_by_hand_is_work_also_where_the_target_is_gone() {
+    for gone in
+        [["branch", "-m", "main", "master"], ["update-ref", "-d", "refs/heads/main", "main"]]
+    {
+        let agent = Agent::new();
+        agent.repo.git(["checkout", "--quiet", "--detach"]);
+        assert_eq!(state(&agent), "ready");
+        agent.write("src/two.rs", "pub fn two() {}\n");
+        agent.commit("two");
+        agent.repo.git(gone);
+        let row = agent.repo.agent_json(&["list"])["agents"][0].clone();
+        assert_eq!(
+            (&row["state"], &row["ahead"]),
+            (&"idle".into(), &serde_json::Value::Null),
+            "{row}"
+        );
+        agent.repo.agent_json(&["mark", "reject", &agent.id]);
+        assert_eq!(state(&agent), "rejected");
+    }
+}

@@ -97,6 +97,9 @@ pub struct WorkStatus {
     /// Whether finished work conflicts with what it would land on; only where the board or a report asked.
     #[serde(skip)]
     pub conflicts: bool,
+    /// Whether it has work of which its recorded state says nothing: any, of one that was only spawned.
+    #[serde(skip)]
+    has_work: bool,
     /// What `overlap` is counted from.
     #[serde(skip)]
     touched: survey::Touched,
@@ -126,11 +129,8 @@ impl WorkStatus {
 
     /// The state of an agent whose recorded one is given, once its work was looked at.
     pub(super) fn state_of(&self, recorded: &'static str) -> &'static str {
-        if recorded == State::Ready.as_str() {
-            of_spawned(&self.ahead, &self.uncommitted).as_str()
-        } else {
-            recorded
-        }
+        let is_passed = self.has_work && recorded == State::Ready.as_str();
+        if is_passed { State::Idle.as_str() } else { recorded }
     }
 
     /// Says that a branch has the work already. What is not committed has not landed.
@@ -179,10 +179,10 @@ pub(super) fn state(ctx: &Ctx, agent: &Agent) -> State {
             let mut look = Look::at_commits(&common, agent, worktree);
             let ahead = look.ahead();
             // Beside commits it does not matter what the files are, and reading them takes longest.
-            if of_spawned(&ahead, &Fact::Unknown) == State::Ready {
+            if !look.has_work(ahead) {
                 look.read_files(&common);
             }
-            of_spawned(&ahead, &look.uncommitted())
+            if look.has_work(ahead) { State::Idle } else { State::Ready }
         }
         state => state,
     }
@@ -193,13 +193,6 @@ impl Reporter {
     pub(in crate::ops) fn agent(&self, ctx: &Ctx, agent: &Agent) -> AgentReport {
         AgentReport { state: state(ctx, agent).as_str(), ..self.row(agent) }
     }
-}
-
-/// The state of an agent of which nothing is recorded but its spawn: only runs and sessions are recorded, and a person who works by hand in
-/// the worktree is not.
-fn of_spawned(ahead: &Fact<usize>, uncommitted: &Fact<usize>) -> State {
-    let is_some = |count: &Fact<usize>| count.known().is_some_and(|count| *count > 0);
-    if is_some(ahead) || is_some(uncommitted) { State::Idle } else { State::Ready }
 }
 
 /// An agent's worktree, where that is in this clone.
@@ -386,6 +379,15 @@ impl<'a> Look<'a> {
         };
         standing.active_at = Fact::Known(rfc3339(self.last_seen()));
         standing.touched = survey::touched(self);
+        standing.has_work = self.has_work(standing.ahead);
+    }
+
+    /// Whether anything was done in it: only runs and sessions are recorded, and a person who works by hand in the worktree is not.
+    fn has_work(&self, ahead: Fact<usize>) -> bool {
+        let is_some = |count: Fact<usize>| count.known().map(|count| *count > 0);
+        // Beside a target that is gone its commits cannot be counted, but they are there.
+        let is_elsewhere = || self.tip.is_some_and(|tip| tip != self.agent.spawn_commit);
+        is_some(self.uncommitted()) == Some(true) || is_some(ahead).unwrap_or_else(is_elsewhere)
     }
 
     /// How many of its commits are to land.
