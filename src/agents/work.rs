@@ -241,7 +241,7 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     if agent.landed.is_some() || agent.reverted.is_some() || on_another {
         // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch.
         let replay = Replay::of(repo, agent, target, work)?;
-        if replay.is_begun(repo) {
+        if replay.is_begun(repo, target)? {
             replay.write(repo)?;
             return Ok(replay.tip);
         }

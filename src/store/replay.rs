@@ -91,9 +91,14 @@ impl Replay {
         Replay { tip, is_signed: true, commits: Vec::new() }
     }
 
-    /// Whether some of it is in the repository, as after a landing of the beginning.
-    pub fn is_begun(&self, repo: &Repo) -> bool {
-        self.commits.first().is_some_and(|(_, first, _)| repo.has_object(*first))
+    /// Whether `target` has some of it, as after a landing of the beginning. One that was taken back left its commits in the repository.
+    ///
+    /// # Errors
+    /// `git-failed`.
+    pub fn is_begun(&self, repo: &Repo, target: Oid) -> Result<bool> {
+        let first = self.commits.first().map(|(_, first, _)| *first);
+        let first = first.filter(|first| repo.has_object(*first));
+        first.map_or(Ok(false), |first| repo.is_ancestor(first, target))
     }
 
     /// Whether a commit is one that stands for one of the branch.
