@@ -379,7 +379,7 @@ fn what_is_written_after_a_landing_keeps_an_agent_in_the_list() {
     let rows = listed();
     assert_eq!(
         (&rows[0]["agent_id"], &rows[0]["state"], &rows[0]["uncommitted"]),
-        (&json!(agent.id), &json!("merged"), &json!(1)),
+        (&json!(agent.id), &json!("idle"), &json!(1)),
         "{rows}"
     );
     // The rows alone tell nothing of files.

@@ -2,8 +2,8 @@
 
 use crate::agents::ctx::{Ctx, Env};
 use crate::agents::current::CurrentAgent;
-use crate::agents::lookup;
-use crate::domain::{Agent, AgentId, Move, What, shell};
+use crate::agents::{lookup, worktree};
+use crate::domain::{Agent, AgentId, Move, State, What, shell};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::{STAND_IN, admin_dir_of_clone};
 use crate::store::ledger;
@@ -201,10 +201,26 @@ pub(crate) fn post_declaration(ctx: &Ctx, agent: &Agent, what: What) -> Result<(
 pub(crate) fn append(ctx: &Ctx, agent: &Agent, by: &str, step: Move, what: What) -> Result<()> {
     // A text that is too long for a line is kept as an object, which the event then names.
     let what = ledger::keep_whole(&ctx.repo, agent, by, what, ctx.now())?;
+    let (ledger, key) = (ctx.ledger(), agent.spawn_commit);
+    let is_same_landing = |row: &Agent| row.landed == agent.landed;
+    let mut events = vec![(key, what)];
+    // That it has gone on since a landing is seen in its branch and its worktree, and its row hears of it with the first decision.
+    if agent.landed.is_some()
+        && agent.state != State::Merged
+        && let Some(row) = ledger.agent(key)?.filter(is_same_landing)
+        && row.state == State::Merged
+    {
+        worktree::reopen(ctx, &row)?;
+        events.insert(0, (key, What::Reopened {}));
+    }
     // The move is judged against the row as it is when it is written, so that of two that race one is
     // told that it came too late.
-    ctx.ledger().append_if(agent.spawn_commit, by, ctx.now(), |row| {
-        row.unwrap_or(agent).may(step)?;
+    ledger.append_each(&events, by, ctx.now(), |what, row| {
+        let row = row.unwrap_or(agent);
+        match what {
+            What::Reopened {} if is_same_landing(row) => row.may(Move::Reopen)?,
+            _ => row.may(step)?,
+        }
         Ok(what.clone())
     })?;
     Ok(())

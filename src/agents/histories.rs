@@ -101,6 +101,21 @@ impl Histories {
         Ok(fork.filter(|fork| *fork != tip).unwrap_or(started))
     }
 
+    /// Whether the branch that an agent has landed on, which is at `target`, holds a commit that came there since.
+    ///
+    /// # Errors
+    /// `git-failed` when history cannot be walked.
+    pub(crate) fn holds(
+        &self,
+        repo: &Repo,
+        agent: &Agent,
+        target: Oid,
+        commit: Oid,
+    ) -> Result<bool> {
+        let is_seen = || self.gained(repo, agent, target).is_some_and(|it| it.holds(commit));
+        Ok(commit == target || is_seen() || repo.is_ancestor(commit, target)?)
+    }
+
     /// Of a branch that is a short line of commits from where it started, as those of most agents are.
     fn along_line(&self, repo: &Repo, agent: &Agent, ends: Ends) -> Option<Apart> {
         let line = repo.line(ends.started, ends.tip)?;

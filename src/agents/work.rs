@@ -3,18 +3,19 @@
 pub(crate) mod stacked;
 pub(crate) mod uncommitted;
 
+use crate::agents::Scratch;
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::{self, Histories};
 use crate::agents::lookup;
 use crate::agents::work::uncommitted::uncommitted_tree;
 use crate::agents::worktree::{self, AgentWorktree};
 use crate::domain::change::Difference;
-use crate::domain::{Agent, Change, Oid};
+use crate::domain::{Agent, Change, Oid, State};
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::git::{Identity, MergeResult, NewCommit, Repo, Tip};
 use crate::store::replay::{Replay, RevertSearch};
-use crate::store::{agent_branch, facts, spawn_commit};
+use crate::store::{agent_branch, facts, landed, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::HashSet;
 use std::path::Path;
@@ -142,6 +143,46 @@ impl Work {
         }
         changes
     }
+}
+
+/// Whether the branch of an agent whose row says that it was merged has committed work that the branch it landed on lacks. What cannot be
+/// told here, as where one of the two is gone, is not said.
+pub(crate) fn has_commits_since(ctx: &Ctx, histories: &Histories, agent: &Agent) -> bool {
+    agent.state == State::Merged && is_ahead_again(ctx, histories, agent).unwrap_or(false)
+}
+
+fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<bool> {
+    let repo = &ctx.repo;
+    let (Some(branch), Some((landed, into)), Some(last)) =
+        (&agent.branch, &agent.landed, agent.landed_tip)
+    else {
+        return Ok(false);
+    };
+    let (Some(tip), Some(target)) = (repo.tip(branch)?.oid(), repo.branch_tip(into)?.oid()) else {
+        return Ok(false);
+    };
+    if repo.is_shallow() || ![*landed, last].iter().all(|oid| repo.has_object(*oid)) {
+        return Ok(false);
+    }
+    let top = landed::top(repo, agent, tip)?;
+    // As nearly always.
+    if top == last && histories.holds(repo, agent, target, *landed)? {
+        return Ok(false);
+    }
+    // A branch that was rebased upon what has landed, or set to that, adds nothing to it.
+    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    if let Some(fork) = repo.merge_base(target, top)?
+        && tree(fork)? == tree(top)?
+    {
+        return Ok(false);
+    }
+    if agent_branch::local(repo, agent)?.oid() != Some(tip) {
+        return Ok(false);
+    }
+    // git writes the trees of the merges that it is asked about, and a look leaves none behind.
+    let scratch = Scratch::make(ctx, "look")?;
+    let apart = ctx.with_scratch_objects(scratch.path())?;
+    Ok(!landed::as_claimed(&apart.repo, agent, Some(tip), false)?)
 }
 
 /// How many of a branch's own commits, parents first, are to land on `target`: all but its spawn commit, which is ours and holds no work,

@@ -13,12 +13,11 @@
 //! takes it back: a person does (`done`, a landing by name), or a new run. A rejecting verdict makes finished work `idle`, an
 //! accepting one makes it `done`.
 //!
-//! What was discarded is idle once it is brought back, and so is what was merged once something is committed to it.
+//! What was discarded is idle once it is brought back, and so is what was merged once there is work since.
 //! What an operation decided counts no more once it is taken back (`operation`): the agent is as it would be without those events.
 //!
-//! `deferred` is a mark. The fold is total: whatever lines a row holds, it gives an
-//! agent, and an order that cannot have happened (an edited note, two clones that decided what does not go
-//! together) gives an agent that says so in [`Agent::irregular`].
+//! `deferred` is a mark. The fold is total: whatever lines a row holds, it gives an agent, and an order that cannot have happened (an edited
+//! note, two clones that decided what does not go together) gives an agent that says so in [`Agent::irregular`].
 //!
 //! An event before one with a lower stamp, whose writer had seen it, counts as having happened no later than that one.
 //!
@@ -426,6 +425,7 @@ impl Agent {
                 _ => return None,
             },
             What::Started(_) => Move::Start,
+            What::Reopened {} => Move::Reopen,
             What::Verified(verdict) if verdict.accepted => Move::Accept,
             What::Verified(_) | What::Unjudged { .. } => Move::Reject,
             // Committing exactly what was judged is part of landing it; anything else is a new tip.

@@ -126,6 +126,8 @@ pub enum What {
         /// The branch or directory it was given back to.
         to: String,
     },
+    /// Work came after its landing, and a decision about that follows.
+    Reopened {},
     /// Commits that were kept are kept no more.
     Expired {
         /// As many as fit into a line.
@@ -203,6 +205,7 @@ impl What {
             What::Discarded { .. } => "discarded",
             What::Salvaged { .. } => "salvaged",
             What::Rescued { .. } => "rescued",
+            What::Reopened {} => "reopened",
             What::Expired { .. } => "expired",
             What::Renamed { .. } => "renamed",
             What::Undone { .. } => "undone",

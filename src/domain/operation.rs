@@ -76,6 +76,7 @@ impl What {
             | What::Competed(_)
             | What::Salvaged { .. }
             | What::Rescued { .. }
+            | What::Reopened {}
             | What::Audited(_)
             | What::Expired { .. }
             | What::Noted { .. }

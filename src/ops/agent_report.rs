@@ -383,6 +383,7 @@ fn detail(what: &What) -> Option<String> {
             format!("{operation} by {}", commit.short())
         }
         What::Undone { operation, .. } => operation.to_string(),
+        What::Reopened {} => "it has work since it landed".to_owned(),
         What::Renamed { name: None, .. } => "another agent has its name".to_owned(),
         What::Amended { policy, reason, .. } => match reason.as_str() {
             "" => format!("policy {}", policy.short()),

@@ -162,6 +162,7 @@ pub(super) fn move_agent(ctx: &Ctx, who: &str, step: Move, what: What) -> Result
     require_recordable(&what)?;
     let ledger = ctx.ledger();
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
+    let agent = status::as_shown(ctx, agent);
     agent.may(step)?;
     append(ctx, &agent, &ctx.actor()?, step, what)?;
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);

@@ -297,7 +297,11 @@ impl<'a> Judge<'a> {
 
     fn decide(&mut self, agent: Agent) -> (GcItem, Option<DiscardPlan>) {
         let (ctx, options) = (self.ctx, self.options);
-        let state = status::state(ctx, &agent);
+        // Whether a merged one has more than what landed is about to be asked.
+        let state = match agent.state {
+            State::Merged => State::Merged,
+            _ => status::state(ctx, &agent),
+        };
         let mut item = GcItem {
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
@@ -319,6 +323,7 @@ impl<'a> Judge<'a> {
                 (landed, target)
             }
             Ok((LifeEnd::Open(doubt), _)) => {
+                item.state = status::state(ctx, &agent).as_str();
                 item.why = doubt;
                 return (item, None);
             }

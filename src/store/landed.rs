@@ -78,6 +78,19 @@ pub fn as_claimed(
     Ok(false)
 }
 
+/// The commit that holds all committed work of an agent whose branch is at `tip`: what landed last, where the branch stayed behind that, as
+/// that of a clone does.
+///
+/// # Errors
+/// `git-failed`.
+pub fn top(repo: &Repo, agent: &Agent, tip: Oid) -> Result<Oid> {
+    let last = agent.landed_tip.filter(|last| *last != tip && repo.has_object(*last));
+    Ok(match last {
+        Some(last) if repo.is_ancestor(tip, last)? => last,
+        _ => tip,
+    })
+}
+
 /// Which branch has the work of each agent, whose tip is given: the one that it started from, or what was last fetched of that
 /// from a remote, where a forge may have merged what this clone has not pulled yet.
 pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Option<String>>> {

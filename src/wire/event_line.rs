@@ -283,6 +283,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
         "discarded" => What::Discarded { tip: oid("tip") },
         "salvaged" => What::Salvaged { commit: oid("commit")? },
         "rescued" => What::Rescued { to: text("to")? },
+        "reopened" => What::Reopened {},
         "expired" => What::Expired {
             commits: list("commits").into_iter().filter_map(Oid::from_hex).collect(),
         },

@@ -2,7 +2,7 @@
 
 use super::stops::die_at;
 use super::{answer, run, state};
-use crate::support::agent::{agent_command, describe};
+use crate::support::agent::{agent_command, answer_of, describe};
 use crate::support::isolated;
 use crate::verify::{Agent, refused};
 use git_agent::domain::AgentId;
@@ -495,4 +495,107 @@ fn what_asked_and_ended_well_lands_only_by_name() {
     assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
     answer(&agent, "merge", &[]);
     assert_eq!(state(&agent), "merged");
+}
+
+/// What every answer that names the agent's state says of it.
+fn told(agent: &Agent) -> [String; 4] {
+    let text = |value: &Value| value.as_str().unwrap_or("absent").to_owned();
+    let listed = agent.repo.agent_json(&["list"]);
+    let all = answer_of(&agent.repo.agent(&["merge", "--all", "--dry-run", "--format=json"]));
+    let swept = agent.repo.agent_json(&["gc"]);
+    [
+        state(agent),
+        text(&listed["agents"][0]["state"]),
+        text(&all["items"][0]["outcome"]),
+        text(&swept["agents"][0]["state"]),
+    ]
+}
+
+#[test]
+fn what_comes_after_a_landing_makes_the_agent_idle_for_every_command() {
+    let idle = ["idle"; 4].map(str::to_owned);
+    let merged = ["merged", "absent", "absent", "merged"].map(str::to_owned);
+    let by_hand: fn(&Agent) = |agent| {
+        agent.write("src/two.rs", "pub fn whole() {}\n");
+        agent.commit("by hand");
+    };
+    let uncommitted: fn(&Agent) = |agent| agent.write("src/two.rs", "pub fn whole() {}\n");
+    let undone: fn(&Agent) = |agent| {
+        agent.write("src/two.rs", "pub fn whole() {}\n");
+        answer(agent, "merge", &[]);
+        agent.repo.agent_json(&["undo"]);
+    };
+    let reset: fn(&Agent) = |agent| drop(agent.repo.git(["reset", "--quiet", "--hard", "HEAD~1"]));
+    for (name, go_on) in
+        [("hand", by_hand), ("files", uncommitted), ("undo", undone), ("reset", reset)]
+    {
+        for method in ["--no-ff", "--squash"] {
+            let agent = Agent::new();
+            agent.repo.write("NOTES.md", "moved on\n");
+            agent.repo.commit_all("main moves on");
+            agent.write("src/two.rs", "pub fn half() {}\n");
+            answer(&agent, "merge", &[method]);
+            assert_eq!(told(&agent), merged, "{name} {method}");
+            go_on(&agent);
+            assert_eq!(told(&agent), idle, "{name} {method}");
+            let all = agent.repo.agent(&["merge", "--all"]);
+            assert_eq!(all.status.code(), Some(1), "{name} {method}: {}", describe(&all));
+            let refused = agent.repo.agent(&["uninstall"]);
+            assert!(describe(&refused).contains("git agent merge"), "{}", describe(&refused));
+            agent.repo.agent_json(&["mark", "done", &agent.id]);
+            assert_eq!(state(&agent), "done", "{name} {method}");
+            let train = agent.repo.agent(&["train", "--all"]);
+            assert!(train.status.success(), "{name} {method}: {}", describe(&train));
+            assert_eq!(told(&agent), merged, "{name} {method}");
+            assert_eq!(gc(&agent).1, "remove", "{name} {method}");
+        }
+    }
+}
+
+#[test]
+fn an_agent_whose_work_is_wholly_landed_stays_merged() {
+    type Case = (&'static str, fn(&Agent));
+    let cases: [Case; 7] = [
+        ("not committed", |agent| {
+            agent.write("src/three.rs", "pub fn three() {}\n");
+            agent.repo.write("src/three.rs", "pub fn three() {}\n");
+            agent.repo.commit_all("the same");
+        }),
+        ("rebased", |agent| drop(agent.git(&["rebase", "--quiet", "main"]))),
+        ("set to the target", |agent| drop(agent.git(&["reset", "--quiet", "--hard", "main"]))),
+        ("updated by hand", |agent| {
+            drop(agent.git(&["merge", "--quiet", "--no-verify", "--no-edit", "main"]))
+        }),
+        ("amended", |agent| {
+            drop(agent.git(&["commit", "--quiet", "--no-verify", "--amend", "-m", "other words"]));
+        }),
+        ("picked", |agent| {
+            agent.write("src/more.rs", "pub fn more() {}\n");
+            let more = agent.commit("more");
+            agent.repo.git(["cherry-pick", &more]);
+        }),
+        ("built upon", |agent| {
+            agent.repo.write("src/two.rs", "pub fn another() {}\n");
+            agent.repo.commit_all("main changes it");
+        }),
+    ];
+    for (name, change) in cases {
+        for method in ["--no-ff", "--squash"] {
+            let agent = Agent::new();
+            agent.write("src/two.rs", "pub fn two() {}\n");
+            agent.commit("two");
+            answer(&agent, "merge", &[method]);
+            agent.repo.write("NOTES.md", "moved on\n");
+            agent.repo.commit_all("main moves on");
+            change(&agent);
+            let told = told(&agent);
+            assert_eq!(told[..3], ["merged", "absent", "absent"], "{name} {method}");
+            let refused = agent.repo.agent(&["mark", "done", &agent.id]);
+            assert!(describe(&refused).contains("agent-state"), "{}", describe(&refused));
+            // Of commits it is unknown then whether they have landed; files are seen to be in no commit.
+            agent.repo.git(["branch", "-m", "main", "master"]);
+            let expected = if name == "not committed" { "idle" } else { "merged" };
+            assert_eq!(state(&agent), expected, "{name} {method}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::git::changes::{Glance, Staging};
 use crate::git::uncommitted;
 use crate::git::uncommitted::{Uncommitted, glance};
 use crate::store::{self, agent_branch, fsx, spawn_commit};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -125,23 +125,45 @@ pub(crate) fn beside_landed(
         scratch: &ctx.temporary_place(),
     })?;
     let changes = without_baseline(ctx, agent, place, bundle_dir.as_deref(), changes)?;
-    let is_kept = changes.is_empty() || is_as_landed(ctx, agent, place, tip)?;
+    let is_kept = changes.is_empty() || has_landed(ctx, agent, place, &changes)?;
     Ok((!is_kept).then_some("its worktree holds uncommitted work"))
 }
 
-/// Whether the files of a merged agent are what landed, although its branch, which is at `tip`, does not say so: that of a clone stays
-/// where the clone knows it.
-fn is_as_landed(ctx: &Ctx, agent: &Agent, place: &AgentWorktree, tip: Option<Oid>) -> Result<bool> {
-    let landed = agent.landed_tip.filter(|landed| ctx.repo.has_object(*landed));
-    let is_asked = |landed: &Oid| agent.state == State::Merged && tip != Some(*landed);
-    let Some(landed) = landed.filter(is_asked) else {
+/// Whether what is changed in the worktree of a merged agent has landed, although its branch does not say so: that of a clone stays where the
+/// clone knows it, and work that the target had already is not committed.
+///
+/// # Errors
+/// Those of git and the file system.
+pub(crate) fn has_landed(
+    ctx: &Ctx,
+    agent: &Agent,
+    place: &AgentWorktree,
+    changes: &[Change],
+) -> Result<bool> {
+    let (State::Merged, Some((_, into))) = (agent.state, &agent.landed) else {
         return Ok(false);
     };
-    let scratch = Scratch::make(ctx, "gc")?;
+    let tip = agent_branch::local(&ctx.repo, agent)?.oid();
+    let target = ctx.repo.branch_tip(into)?.oid();
+    let last = agent.landed_tip.filter(|last| ctx.repo.has_object(*last));
+    let scratch = Scratch::make(ctx, "look")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
     let mut work = Work::look_up(&apart, agent.clone())?;
     work.place = Some(place.clone());
-    Ok(work.tree(&apart)? == apart.repo.read_commit(landed)?.tree)
+    let (repo, tree) = (&apart.repo, work.tree(&apart)?);
+    let tree_of = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    if last != tip && last.map(tree_of).transpose()? == Some(tree) {
+        return Ok(true);
+    }
+    let (Some(tip), Some(target)) = (tip, target) else {
+        return Ok(false);
+    };
+    let changed: BTreeSet<_> = repo.changed_paths(tree_of(tip)?, tree)?;
+    let lacking: BTreeSet<_> = repo.changed_paths(tree_of(target)?, tree)?;
+    // What no tree holds, as a nested repository, is nowhere else.
+    let is_there =
+        |change: &Change| changed.contains(&change.path) && !lacking.contains(&change.path);
+    Ok(changes.iter().all(is_there))
 }
 
 /// What `commit` would find changed in an agent's worktree that has nothing staged, and the tree that holds it.

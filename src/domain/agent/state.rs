@@ -1,5 +1,6 @@
 //! The states of an agent and the moves between them.
 
+use super::Agent;
 use crate::domain::named::named;
 
 named! {
@@ -132,6 +133,16 @@ pub enum Move {
     Discard,
     /// Brought back after it was removed.
     BringBack,
+}
+
+impl Agent {
+    /// The agent as it will be once a decision about what came after its landing is recorded. For readers, which write nothing.
+    pub fn with_work_since(mut self) -> Agent {
+        if self.state == State::Merged {
+            self.enter(State::Idle, Move::Reopen);
+        }
+        self
+    }
 }
 
 impl Move {

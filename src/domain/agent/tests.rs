@@ -57,13 +57,14 @@ fn what(word: &str) -> What {
         "discarded" => What::Discarded { tip: None },
         "salvaged" => What::Salvaged { commit: OTHER },
         "rescued" => What::Rescued { to: text() },
+        "reopened" => What::Reopened {},
         "competed" => What::Competed(Competed::default()),
         "noted" => What::Noted { text: text() },
         _ => What::Unknown { kind: text(), needs: None },
     }
 }
 
-const WORDS: [&str; 21] = [
+const WORDS: [&str; 22] = [
     "spawning",
     "spawned",
     "started",
@@ -82,6 +83,7 @@ const WORDS: [&str; 21] = [
     "discarded",
     "salvaged",
     "rescued",
+    "reopened",
     "competed",
     "noted",
     "levitated",

@@ -25,7 +25,7 @@ const SCHEMA: &str = "git-agent.list/3";
 /// Which agents are wanted, and in what order.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
-    /// Also those that are discarded, or landed with nothing uncommitted since.
+    /// Also those that are discarded, or landed with no work since.
     pub all: bool,
     /// Only those in this state; implies `all`.
     pub state: Option<State>,
@@ -79,9 +79,7 @@ impl ListedAgent {
     pub(in crate::ops) fn is_wanted(&self, options: &ListOptions) -> bool {
         match options.state {
             Some(state) => self.agent.state == state.as_str(),
-            None if options.all || self.agent.state != State::Merged.as_str() => true,
-            // What was written since its work landed.
-            None => self.standing.uncommitted.known().is_some_and(|count| *count > 0),
+            None => options.all || self.agent.state != State::Merged.as_str(),
         }
     }
 
@@ -215,16 +213,20 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
         None => None,
     };
     let common_dir = ctx.repo.common_dir();
-    // Of those that have landed, only one that still has a worktree may hold more than that.
-    let left = if options.all || options.fast || options.state.is_some() {
-        HashSet::new()
+    let mut agents = lookup::agents(ctx)?;
+    // Of those that have landed, only one that still has a worktree or a branch may hold more than that.
+    let is_asked = !options.fast && agents.iter().any(|agent| agent.state == State::Merged);
+    let (worktrees, branches) = if is_asked && !options.all {
+        let names = ctx.repo.worktrees()?.into_iter().map(|worktree| worktree.name);
+        (names.collect(), ctx.repo.local_branches()?)
     } else {
-        ctx.repo.worktrees()?.into_iter().map(|worktree| worktree.name).collect()
+        <(HashSet<String>, HashSet<String>)>::default()
     };
     let may_hold_more = |agent: &Agent| {
-        agent.state == State::Merged && left.contains(&layout::worktree_name(agent.id))
+        let has_branch = || agent.branch.as_ref().is_some_and(|name| branches.contains(name));
+        agent.state == State::Merged
+            && (worktrees.contains(&layout::worktree_name(agent.id)) || has_branch())
     };
-    let mut agents = lookup::agents(ctx)?;
     if let Some(role) = &options.role {
         require_role(ctx, role, &agents)?;
     }
@@ -232,7 +234,11 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
         let state = match options.state {
             // Whether it is idle is known only once its worktree was looked at, which `is_wanted`
             // waits for.
-            Some(state) => may_be(shown_state(common_dir, agent), state),
+            Some(state) => {
+                let recorded = shown_state(common_dir, agent);
+                let may_be_idle = recorded == State::Ready || may_hold_more(agent);
+                recorded == state || state == State::Idle && may_be_idle
+            }
             None => options.all || shown_state(common_dir, agent).is_open() || may_hold_more(agent),
         };
         let role = options.role.is_none() || agent.role == options.role;
@@ -262,11 +268,6 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
         Sort::Cost => agents.sort_by(|one, other| cost(other).total_cmp(&cost(one))),
     }
     Ok(agents)
-}
-
-/// Whether an agent that is recorded in one state may turn out to be in another once its work is looked at.
-fn may_be(recorded: State, wanted: State) -> bool {
-    recorded == wanted || (recorded, wanted) == (State::Ready, State::Idle)
 }
 
 /// What an agent's last session cost; less than nothing where that is not known.

@@ -16,6 +16,7 @@ mod survey;
 use super::agent_report::{AgentReport, Reporter, rfc3339};
 use crate::agents::at_work::shown_state;
 use crate::agents::histories::{Apart, Ends, Histories};
+use crate::agents::work::has_commits_since;
 use crate::agents::{AgentWorktree, Ctx, ScopeGuard, Scratch, bundle, lookup, work, worktree};
 use crate::domain::bundle::FILES;
 use crate::domain::evidence::{Artefact, Contract};
@@ -97,7 +98,8 @@ pub struct WorkStatus {
     /// Whether finished work conflicts with what it would land on; only where the board or a report asked.
     #[serde(skip)]
     pub conflicts: bool,
-    /// Whether it has work of which its recorded state says nothing: any, of one that was only spawned.
+    /// Whether it has work of which its recorded state says nothing: any, of one that was only spawned, and of one that was merged what the
+    /// branch it landed on does not hold.
     #[serde(skip)]
     has_work: bool,
     /// What `overlap` is counted from.
@@ -129,7 +131,8 @@ impl WorkStatus {
 
     /// The state of an agent whose recorded one is given, once its work was looked at.
     pub(super) fn state_of(&self, recorded: &'static str) -> &'static str {
-        let is_passed = self.has_work && recorded == State::Ready.as_str();
+        let is_passed =
+            self.has_work && [State::Ready, State::Merged].map(State::as_str).contains(&recorded);
         if is_passed { State::Idle.as_str() } else { recorded }
     }
 
@@ -167,25 +170,36 @@ impl WorkStatus {
     }
 }
 
-/// The state of an agent as every answer tells it: what its row, locks and sessions say, and for one that was only spawned what is in its
-/// branch and its worktree.
+/// The state of an agent as every answer tells it: what its row, locks and sessions say, and for one that was only spawned or was merged what
+/// is in its branch and its worktree.
 pub(super) fn state(ctx: &Ctx, agent: &Agent) -> State {
-    match shown_state(ctx.repo.common_dir(), agent) {
+    let recorded = shown_state(ctx.repo.common_dir(), agent);
+    if !matches!(recorded, State::Ready | State::Merged) {
+        return recorded;
+    }
+    let there = place(ctx, agent);
+    let histories = Histories::of([agent]);
+    let common = Surroundings::new(ctx, &histories);
+    let worktree = there.as_ref().map(|one| one.path.as_path());
+    let has_work = match recorded {
         State::Ready => {
-            let there = place(ctx, agent);
-            let histories = Histories::of([agent]);
-            let common = Surroundings::new(ctx, &histories);
-            let worktree = there.as_ref().map(|one| one.path.as_path());
             let mut look = Look::at_commits(&common, agent, worktree);
             let ahead = look.ahead();
             // Beside commits it does not matter what the files are, and reading them takes longest.
             if !look.has_work(ahead) {
                 look.read_files(&common);
             }
-            if look.has_work(ahead) { State::Idle } else { State::Ready }
+            look.has_work(ahead)
         }
-        state => state,
-    }
+        _ => standing(&common, agent, worktree).has_work,
+    };
+    if has_work { State::Idle } else { recorded }
+}
+
+/// An agent for those who decide about it: one that was merged and has work since is idle, as every answer tells.
+pub(super) fn as_shown(ctx: &Ctx, agent: Agent) -> Agent {
+    let is_open = agent.state == State::Merged && state(ctx, &agent) == State::Idle;
+    if is_open { agent.with_work_since() } else { agent }
 }
 
 impl Reporter {
@@ -260,10 +274,23 @@ fn standing(common: &Surroundings<'_>, agent: &Agent, worktree: Option<&Path>) -
         State::Spawning => {}
         // What is left behind matters, how it got there is history.
         State::Merged | State::Discarded => {
-            standing.judged(agent, Some(survey::recorded_verdict(agent)));
-            if let Some(top) = worktree {
-                let changes = changes(common, agent, top, common.fence(agent, true).as_ref());
-                standing.uncommitted = Fact::of(changes.map(|changes| changes.len()));
+            let fence = || common.fence(agent, true);
+            let changes = worktree.map(|top| changes(common, agent, top, fence().as_ref()));
+            let is_changed = matches!(&changes, Some(Ok(changes)) if !changes.is_empty());
+            if agent.state == State::Merged
+                && (is_changed || has_commits_since(common.ctx, common.histories, agent))
+            {
+                // Judged it was before that came.
+                let agent = agent.clone().with_work_since();
+                let mut look = Look::at_commits(common, &agent, worktree);
+                look.changes = changes.map_or(Fact::Unknown, Fact::of);
+                look.tell(&mut standing);
+                standing.has_work = true;
+            } else {
+                standing.judged(agent, Some(survey::recorded_verdict(agent)));
+                if let Some(changes) = changes {
+                    standing.uncommitted = Fact::of(changes.map(|changes| changes.len()));
+                }
             }
         }
         State::Ready
@@ -296,7 +323,11 @@ fn changes(
         rules: &common.rules(bundle_dir)?,
         scratch: &ctx.temporary_place(),
     })?;
-    work::uncommitted::without_baseline(ctx, agent, &place, bundle_dir, changes)
+    let changes = work::uncommitted::without_baseline(ctx, agent, &place, bundle_dir, changes)?;
+    // Where that cannot be told, they count.
+    let has_landed = || work::uncommitted::has_landed(ctx, agent, &place, &changes);
+    let is_over = agent.state == State::Merged && !changes.is_empty();
+    Ok(if is_over && has_landed().unwrap_or(false) { Vec::new() } else { changes })
 }
 
 /// What every fact about an open agent is made of.

@@ -69,7 +69,8 @@ pub(super) fn items(ctx: &Ctx, options: &TrainOptions) -> Result<Vec<Rider>> {
 /// # Errors
 /// Those of reading the ledger.
 pub(super) fn open_agents(ctx: &Ctx) -> Result<Vec<Agent>> {
-    let mut agents = lookup::agents(ctx)?;
+    let agents = lookup::agents(ctx)?.into_iter();
+    let mut agents: Vec<Agent> = agents.map(|agent| status::as_shown(ctx, agent)).collect();
     // A spawn that is under way has no work yet.
     agents.retain(|agent| agent.state.is_open() && agent.state != State::Spawning);
     agents.sort_unstable_by_key(|agent| (agent.started, agent.spawn_commit));

@@ -289,7 +289,7 @@ fn require_nothing(ctx: &Ctx, options: UninstallOptions) -> Result<()> {
     for agent in lookup::agents(ctx)? {
         if let Some(what) = what_is_left(ctx, &agent)? {
             let (id, state) = (agent.id.short(), status::state(ctx, &agent));
-            let command = way_out(ctx, &agent)?;
+            let command = way_out(ctx, &agent, state)?;
             lines.push(format!("{id} ({state}) has {what}: {command}"));
         }
     }
@@ -381,7 +381,7 @@ fn what_is_left(ctx: &Ctx, agent: &Agent) -> Result<Option<&'static str>> {
 }
 
 /// The command that ends an agent.
-fn way_out(ctx: &Ctx, agent: &Agent) -> Result<String> {
+fn way_out(ctx: &Ctx, agent: &Agent, state: State) -> Result<String> {
     let id = agent.id.short();
     let is_running = match &agent.run {
         Some(run) => liveness::of_run(ctx.repo.common_dir(), agent, run)? == Liveness::Alive,
@@ -389,8 +389,8 @@ fn way_out(ctx: &Ctx, agent: &Agent) -> Result<String> {
     };
     Ok(match agent.state {
         _ if is_running => format!("git agent stop {id}"),
-        State::Merged => "git agent gc --yes".to_owned(),
-        State::Done => format!("git agent merge {id}, or git agent discard {id}"),
+        State::Merged if state != State::Idle => "git agent gc --yes".to_owned(),
+        State::Merged | State::Done => format!("git agent merge {id}, or git agent discard {id}"),
         _ => format!("git agent discard {id}"),
     })
 }
