@@ -151,6 +151,30 @@ fn a_clone_goes_on_after_each_landing_from_where_it_is() {
 }
 
 #[test]
+fn what_landed_of_a_clone_is_no_work_of_it_any_more() {
+    for way in ["--no-ff", "--squash"] {
+        let agent = cloned();
+        let seen = || {
+            let shown = agent.repo.agent_json(&["show", &agent.id]);
+            let swept = agent.repo.agent_json(&["gc"]);
+            (
+                shown["state"].clone(),
+                shown["uncommitted"].clone(),
+                swept["agents"][0]["action"].clone(),
+            )
+        };
+        agent.write("src/more.rs", "pub fn three() {}\n");
+        agent.repo.agent_json(&["merge", &agent.id, way]);
+        assert_eq!(seen(), ("merged".into(), 0.into(), "remove".into()), "{way}");
+        assert_eq!(agent.repo.agent_json(&["list"])["agents"], serde_json::json!([]));
+        agent.write("src/again.rs", "pub fn four() {}\n");
+        assert_eq!(seen(), ("idle".into(), 2.into(), "keep".into()), "{way}");
+        agent.repo.agent_json(&["merge", &agent.id, way]);
+        assert_eq!(seen(), ("merged".into(), 0.into(), "remove".into()), "{way}");
+    }
+}
+
+#[test]
 fn a_command_in_the_sandbox_writes_its_clone_and_nothing_of_the_repository() {
     if level().is_none() {
         return;

@@ -64,6 +64,7 @@ pub fn as_claimed(
         return Ok(false);
     };
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
+    let tip = if from_elsewhere { tip } else { top(repo, agent, tip)? };
     // The agent's own branch always holds the work, which proves no landing.
     if agent.branch.as_ref() == Some(into) || from_elsewhere && base != Some(into) {
         return Ok(false);
