@@ -405,8 +405,11 @@ impl Repo {
             Ok::<_, Error>(command::finish(&mut list)?.status.success())
         };
         let beside_users = [&["--objects", "--not"], &REFS_OF_USER[..]].concat();
-        // Where a ref is damaged, git does not tell the first way.
-        Ok(lists(&beside_users)? || lists(&["--objects"])? || !lists(&["--no-walk"])?)
+        // Where a ref is damaged, git does not tell the first way, and where a link stands among the refs it comes to no end.
+        let is_listable = self.require_listable("refs").is_ok();
+        Ok(is_listable && lists(&beside_users)?
+            || lists(&["--objects"])?
+            || !lists(&["--no-walk"])?)
     }
 
     /// Takes those entries out of the reflog of a ref that its tip does not lead to.
@@ -469,6 +472,10 @@ impl WholeParts<'_> {
             let lines = output.split(|&byte| byte == b'\n');
             lines.filter_map(|line| Oid::from_hex(std::str::from_utf8(line).ok()?)).collect()
         };
+        // Through a link among the refs git comes to no end.
+        if self.repo.require_listable("refs").is_err() {
+            return Ok(self.follow(tips, known, FAR).unwrap_or_default());
+        }
         let mut list = self.repo.plumbing();
         list.args(["rev-list", "--topo-order", "--reverse", "--stdin", "--not"]).args(REFS_OF_USER);
         let hidden = known.iter().filter(|oid| self.is_readable(**oid));

@@ -218,7 +218,8 @@ pub(super) fn select(ctx: &Ctx, options: &ListOptions) -> Result<Vec<Agent>> {
     let is_asked = !options.fast && agents.iter().any(|agent| agent.state == State::Merged);
     let (worktrees, branches) = if is_asked && !options.all {
         let names = ctx.repo.worktrees()?.into_iter().map(|worktree| worktree.name);
-        (names.collect(), ctx.repo.local_branches()?)
+        // Refs that cannot be listed are a matter of the doctor's.
+        (names.collect(), ctx.repo.local_branches().unwrap_or_default())
     } else {
         <(HashSet<String>, HashSet<String>)>::default()
     };
