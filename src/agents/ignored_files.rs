@@ -95,8 +95,10 @@ pub(crate) fn bring(
 /// # Errors
 /// `git-failed` when git cannot list the files; `task-invalid`, `io`.
 pub(crate) fn state(ctx: &Ctx, wanted: &WantedFiles<'_>) -> Result<Option<String>> {
-    let is_idle = wanted.copy.is_empty() && wanted.include.is_none();
-    let Some(root) = ctx.repo.main_worktree()?.filter(|_| !is_idle) else {
+    if wanted.copy.is_empty() && wanted.include.is_none() {
+        return Ok(None);
+    }
+    let Some(root) = ctx.repo.main_worktree()? else {
         return Ok(None);
     };
     let mut names = BTreeSet::new();
