@@ -113,8 +113,10 @@ pub(super) fn commit(world: &mut World) -> Option<Deed> {
 }
 
 fn state_of(world: &World, id: &str) -> String {
-    let shown = world.repo.agent_json(&["show", id]);
-    known_as(shown["state"].as_str().expect("a state")).to_owned()
+    let list = world.repo.agent_json(&["list", "--all", "--fast"]);
+    let mut rows = list["agents"].as_array().expect("agents").iter();
+    let row = rows.find(|row| row["agent_id"] == id).expect("its row");
+    known_as(row["state"].as_str().expect("a state")).to_owned()
 }
 
 pub(super) fn verify(world: &mut World) -> Option<Deed> {
@@ -183,10 +185,15 @@ fn declare(world: &mut World, verb: &str, option: &str, to: Option<&'static str>
         ("done" | "fail", "idle") | ("reject" | "defer", "done" | "failed") => true,
         // Whether the same was declared before, and whether anything was done in it, the map does not know.
         ("done" | "fail", "done" | "failed") | ("reject" | "defer", "idle") => done,
+        // Nor whether there is work since it landed.
+        (_, "merged") => done,
         _ => false,
     };
     world.require(done == legal, || said);
-    let before = same(world, agent);
+    let before = match same(world, agent) {
+        "merged" if done => "idle",
+        before => before,
+    };
     let mut deed = Deed::leading(agent, &[if legal { to.unwrap_or(before) } else { before }]);
     let mark = match (legal, verb) {
         (true, verb) => verb == "defer",
