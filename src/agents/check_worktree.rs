@@ -424,10 +424,10 @@ impl CheckSetup {
     /// # Errors
     /// `io`, `disk-full`; `git-failed` when git cannot list the files.
     pub(crate) fn copy_files(&self, ctx: &Ctx, worktree: &Path) -> Result<()> {
-        if self.copy.is_empty() && self.include.is_none() {
+        let wanted = self.files();
+        if wanted.is_empty() {
             return Ok(());
         }
-        let wanted = self.files();
         match ctx.repo.main_worktree()? {
             Some(root) => ignored_files::bring(ctx, &root, worktree, &wanted).map(|_| ()),
             None => Ok(()),

@@ -86,9 +86,7 @@ fn furnish(ctx: &Ctx, wanted: &WantedContent<'_>, slot: &Slot) -> Result<SlotRec
     // What the repository wants in it, which may change while it is copied.
     let setup = wanted.setup(ctx)?;
     let files = &wanted.files;
-    if let (Some(root), true) =
-        (ctx.repo.main_worktree()?, !files.copy.is_empty() || files.include.is_some())
-    {
+    if let (Some(root), true) = (ctx.repo.main_worktree()?, !files.is_empty()) {
         ignored_files::bring(ctx, &root, &slot.path, files)?;
     }
     // Nothing of ours has changed a file yet that git does not ignore. What differs is a person's, and no agent gets it.

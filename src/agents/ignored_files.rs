@@ -37,6 +37,13 @@ pub(crate) struct WantedFiles<'a> {
     pub(crate) include: Option<&'a [u8]>,
 }
 
+impl WantedFiles<'_> {
+    /// Whether no file is wanted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.copy.is_empty() && self.include.is_none()
+    }
+}
+
 /// Copies what is wanted; gives what its author should know.
 ///
 /// # Errors
@@ -95,7 +102,7 @@ pub(crate) fn bring(
 /// # Errors
 /// `git-failed` when git cannot list the files; `task-invalid`, `io`.
 pub(crate) fn state(ctx: &Ctx, wanted: &WantedFiles<'_>) -> Result<Option<String>> {
-    if wanted.copy.is_empty() && wanted.include.is_none() {
+    if wanted.is_empty() {
         return Ok(None);
     }
     let Some(root) = ctx.repo.main_worktree()? else {

@@ -83,8 +83,10 @@ pub(crate) fn setup_hash(files: &WantedFiles<'_>, run: &[String]) -> String {
 /// As [`ignored_files::state`].
 pub(crate) fn wanted_setup(ctx: &Ctx, files: &WantedFiles<'_>, run: &[String]) -> Result<String> {
     let hash = setup_hash(files, run);
-    let state = ignored_files::state(ctx, files)?;
-    Ok(state.map_or_else(|| hash.clone(), |state| format!("{hash}-{state}")))
+    Ok(match ignored_files::state(ctx, files)? {
+        Some(state) => format!("{hash}-{state}"),
+        None => hash,
+    })
 }
 
 /// Fills the pool again, in a process of its own, so that the caller does not wait for it.

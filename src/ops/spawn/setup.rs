@@ -44,7 +44,7 @@ pub(super) fn set_up(
     preset: Preset,
 ) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    let copies = !plan.task.setup_copy.is_empty() || plan.setup.include.is_some();
+    let copies = !plan.wanted_files().is_empty();
     // Every other preset has these files already.
     if copies && preset == Preset::Nothing {
         match ctx.repo.main_worktree()? {
@@ -150,7 +150,7 @@ pub(super) fn leaves_something(plan: &SpawnPlan, preset: Preset) -> bool {
         Preset::Everything => false,
         Preset::All => !plan.setup.projects.is_empty(),
         _ => {
-            let copies = !plan.task.setup_copy.is_empty() || plan.setup.include.is_some();
+            let copies = !plan.wanted_files().is_empty();
             copies || !plan.setup_commands().is_empty()
         }
     }
@@ -247,6 +247,10 @@ fn try_claim(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<Claimed>> {
     let Some(worktree) = plan.place.worktree.as_ref().filter(|_| takes_slot) else {
         return Ok(None);
     };
+    // Without a slot nothing is to be told apart, and what is copied need not be listed for that.
+    if pool::names(ctx)?.is_empty() {
+        return Ok(None);
+    }
     let setup = pool::wanted_setup(ctx, &plan.wanted_files(), &plan.task.setup_run)?;
     let tree = plan.commit.tree.to_hex();
     let slot = pool::claim(ctx, plan.base.oid, |slot, record| {
