@@ -1,7 +1,9 @@
 //! A check decides nothing about a later one: not by what it leaves in its worktree, nor elsewhere.
 
 use super::Fleet;
+use crate::support::git_in;
 use std::fs;
+use std::path::Path;
 
 /// Agents whose first one brings a test that leaves something, and a check that is green or red, as `then` says, wherever that is
 /// found. The test of the third agent fails.
@@ -91,4 +93,34 @@ fn without_a_fence_no_answer_outlives_the_train() {
     let (answer, _) = twin.train(&[&twin.agents[1], "--sandbox=off"]);
     assert_eq!(answer["runs"][0]["why"], "never-run", "{answer:#}");
     assert_eq!(twin.checked().len(), 2);
+}
+
+#[test]
+fn the_set_up_of_an_agents_branch_stays_in_the_fence() {
+    let mut fleet = Fleet::new();
+    fleet.add(&[("parts/0", "one\n")]);
+    let lower = fleet.repo.agent_json(&["show", "a0"]);
+    let branch = lower["branch"].as_str().expect("a branch");
+    let words =
+        ["spawn", "-m", "Build upon it.", "--name=upper", "--new=parts/**", "--base", branch];
+    let upper = fleet.repo.agent_json(&words);
+    let worktree = upper["worktree_abspath"].as_str().expect("a worktree");
+    fs::create_dir_all(format!("{worktree}/parts")).expect("made");
+    fs::write(format!("{worktree}/parts/1"), "two\n").expect("written");
+    fleet.repo.agent_json(&["done", "upper"]);
+    fleet.agents.push(upper["agent_id"].as_str().expect("an id").to_owned());
+    // After someone has looked at the branch and built upon it, it says what runs before checks.
+    let below = lower["worktree_abspath"].as_str().expect("a worktree").to_owned();
+    let escaped = fleet.repo.path().with_file_name("escaped");
+    let setup = format!("[setup]\nrun = [\"touch {} || true\"]\n", escaped.display());
+    let settings = format!("{below}/.config/git-agent.toml");
+    let all = fs::read_to_string(&settings).expect("read") + &setup;
+    fs::write(&settings, all).expect("written");
+    let words = ["-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-am", "a set-up"];
+    git_in(Path::new(&below), words);
+
+    let (answer, _) = fleet.train(&["upper"]);
+    assert_eq!(answer["items"][0]["outcome"], "landed", "{answer:#}");
+    assert_eq!(answer["targets"][0]["ref"], format!("refs/heads/{branch}"), "{answer:#}");
+    assert!(!escaped.exists(), "no command of unjudged work runs without the fence");
 }
