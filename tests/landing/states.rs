@@ -3,6 +3,7 @@
 use super::ref_hook::{hooked, refuse};
 use super::{answer, ready, run, state};
 use crate::support::agent::agent_command;
+use crate::support::git_output;
 use crate::verify::{Agent, refused};
 
 /// What the ledger says of an agent, and what its worktree holds.
@@ -182,4 +183,22 @@ fn a_commit_made_by_hand_is_work_also_where_the_target_is_gone() {
         agent.repo.agent_json(&["mark", "reject", &agent.id]);
         assert_eq!(state(&agent), "rejected");
     }
+}
+
+#[test]
+fn what_is_unmerged_in_the_main_worktree_is_named() {
+    let agent = ready();
+    let say = |text: &str| agent.repo.write("notes", text);
+    say("one\n");
+    agent.repo.commit_all("notes");
+    say("two\n");
+    agent.repo.git(["stash", "--quiet"]);
+    say("three\n");
+    agent.repo.commit_all("other notes");
+    let popped = git_output(&agent.repo.path(), ["stash", "pop", "--quiet"]);
+    assert!(!popped.status.success(), "they meet");
+    let output = run(&agent, "merge", &[]);
+    refused(&output, "target-dirty", 3);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("  notes\n"), "{said}");
 }

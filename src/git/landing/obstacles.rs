@@ -65,6 +65,10 @@ impl Checkout {
         let changed = changed.into_iter().map(|change| change.path);
         let mut named: BTreeSet<_> = changed.filter(|path| paths.contains(path)).collect();
         named.extend(hidden.iter().cloned());
+        if named.is_empty() {
+            // With unmerged paths git moves nothing, wherever those are.
+            named = self.unmerged()?;
+        }
         let error = self.blocked(&Vec::from_iter(named), said);
         Ok(if hidden.is_empty() {
             error
@@ -84,6 +88,17 @@ impl Checkout {
             own.feed(&["update-index", flag, "-z", "--stdin"], &paths)?;
         }
         Ok(())
+    }
+
+    /// Paths of which the index holds what a merge could not unite.
+    fn unmerged(&self) -> Result<BTreeSet<Vec<u8>>> {
+        let mut git = self.git();
+        git.args(["ls-files", "--unmerged", "-z"]);
+        let listed = command::successful(git)?;
+        // `mode oid stage<tab>path`, once for each stage.
+        let paths = command::names(&listed)
+            .filter_map(|entry| entry.splitn(2, |&byte| byte == b'\t').nth(1));
+        Ok(paths.map(<[u8]>::to_vec).collect())
     }
 
     /// Tracked paths marked assume-unchanged or skip-worktree at which there is something.
