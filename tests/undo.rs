@@ -517,3 +517,16 @@ fn a_retry_is_not_taken_back_by_half() {
     assert_eq!(team.refusal(&["undo"]).0, "undo-built-upon");
     assert_eq!(team.json(&["show", "worker"])["agent_id"], new);
 }
+
+#[test]
+fn a_name_that_another_has_by_now_comes_back_with_a_word() {
+    let team = team(2);
+    team.json(&["rename", team.id(0), "worker"]);
+    team.json(&["rename", team.id(0), "other"]);
+    let renamed = team.operations()[0]["operation"].as_str().expect("an id").to_owned();
+    team.json(&["rename", team.id(1), "worker"]);
+    let undone = team.json(&["undo", &renamed]);
+    let said = undone["warnings"][0].as_str().expect("a warning");
+    assert!(said.contains("has the name `worker` too"), "{said}");
+    assert_eq!(team.refusal(&["show", "worker"]).0, "agent-ambiguous");
+}

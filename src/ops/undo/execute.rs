@@ -14,6 +14,7 @@ use crate::git::merge::MergeResult;
 use crate::git::refs::Tip;
 use crate::ops::agent_report::Reporter;
 use crate::ops::discard::{self, DiscardOptions};
+use crate::ops::spawn::named::new_name;
 use crate::ops::undo::{BranchMoveReport, UndoReport};
 use crate::ops::{amend, rescue};
 use crate::store::ledger::Ledger;
@@ -89,6 +90,12 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
         {
             let why = format!("its prompt was not written anew: {error}; the next run does that");
             report.warnings.push(why);
+        }
+        // The name of before may be another one's by now; what is undone stays so.
+        if let Some(name) = &now.name
+            && let Ok((_, warning)) = new_name(&ledger, name.as_str(), now.id)
+        {
+            report.warnings.extend(warning);
         }
         report.agents.push(reporter.agent(ctx, &now));
     }
