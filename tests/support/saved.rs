@@ -34,17 +34,21 @@ impl Saved {
         let read = |(path, metadata): (PathBuf, Metadata)| {
             let kind = metadata.file_type();
             let content = if kind.is_dir() {
-                Content::Directory
+                Ok(Content::Directory)
             } else if kind.is_symlink() {
-                Content::Link(fs::read_link(&path).expect("readable"))
+                fs::read_link(&path).map(Content::Link)
             } else if kind.is_fifo() {
-                Content::Fifo
+                Ok(Content::Fifo)
             } else {
-                Content::File(fs::read(&path).expect("readable"))
+                fs::read(&path).map(Content::File)
             };
-            (path, Entry { content, metadata })
+            match content {
+                // A process that goes on in the background removes what nobody needs.
+                Err(error) if error.kind() == ErrorKind::NotFound => None,
+                content => Some((path, Entry { content: content.expect("readable"), metadata })),
+            }
         };
-        Saved { directory: directory.to_owned(), entries: found.map(read).collect() }
+        Saved { directory: directory.to_owned(), entries: found.filter_map(read).collect() }
     }
 
     /// Brings it back.

@@ -139,8 +139,14 @@ impl OnTerminal {
 
     /// Everything that was sent by a program that has ended.
     pub fn sent(&mut self) -> String {
-        while let Ok(piece) = self.pieces.try_recv() {
-            self.take(&piece);
+        // The thread that reads may not have come to it yet. What is written now comes after it.
+        const END: &str = "<the end>";
+        self.terminal.write_all(END.as_bytes()).expect("written");
+        while !self.all.ends_with(END) {
+            self.next(END);
+        }
+        for text in [&mut self.sent, &mut self.all] {
+            text.truncate(text.len() - END.len());
         }
         self.all.clone()
     }
