@@ -413,3 +413,24 @@ fn a_stack_is_aimed_at_where_the_work_below_has_landed() {
     refused_json(&forge.run(&["pr", &below, "--format=json"]), "nothing-to-land", 1);
     assert!(!FakeForge::has(&forge.hub.bare, &branch));
 }
+
+#[test]
+fn what_is_offered_brings_no_commit_of_the_owner_along() {
+    let forge = FakeForge::new("github.com");
+    fs::write(forge.clone.join("private"), "secret\n").expect("written");
+    git_in(&forge.clone, ["add", "private"]);
+    git_in(&forge.clone, ["commit", "--quiet", "-m", "private, not pushed"]);
+    let (agent, branch) = ready(&forge, &[], "src/two.rs");
+    refused_json(&forge.run(&["pr", &agent, "--format=json"]), "base-unpushed", 3);
+    let idle = forge.json(&["spawn", "-m", "do nothing", "--no-bundle"]);
+    refused_json(&forge.run(&["pr", &id(&idle), "--format=json"]), "nothing-to-land", 1);
+    let idle = idle["branch"].as_str().expect("a branch");
+    for branch in [&branch, idle] {
+        assert!(!FakeForge::has(&forge.hub.bare, branch), "{branch}");
+    }
+    // Another remote that has it makes it no secret.
+    git_in(&forge.clone, ["update-ref", "refs/remotes/elsewhere/main", "main"]);
+    forge.answers(LIST, "[]");
+    forge.answers("gh pr create ", "https://github.com/a/b/pull/7\n");
+    assert_eq!(forge.json(&["pr", &agent])["outcome"], "created");
+}

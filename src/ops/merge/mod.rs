@@ -24,10 +24,11 @@ mod remote;
 
 use crate::agents::{Ctx, at_work, liveness};
 use crate::domain::evidence::MergeOutcome;
+use crate::domain::finding::FindingCode;
 use crate::domain::folded_paths::by_code;
 use crate::domain::named::named;
 use crate::domain::{Agent, Finding, Move, Oid, Verdict, branch_name, shell};
-use crate::error::{Code, Error, ErrorFacts, Exit, Result};
+use crate::error::{Code, Error, ErrorFacts, Exit, Remedy, Result};
 use crate::git::Repo;
 use crate::git::refs::REMOTE_COPIES;
 use crate::ops::agent_report::TargetReport;
@@ -39,6 +40,7 @@ pub(crate) use execute::{before, execute_stack};
 pub(crate) use plan::fetch_targets;
 pub use plan::{MergePlan, judged_plan, plan};
 pub use remote::RemoteTarget;
+pub(crate) use remote::require_start;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 
@@ -393,4 +395,26 @@ fn hold_all(
     }
     *at = None;
     Ok(guards)
+}
+
+/// Checks that there is something to land.
+///
+/// # Errors
+/// `nothing-to-land`.
+pub(crate) fn require_changes(verdict: &Verdict) -> Result<()> {
+    if !matches!(verdict.outcome(), Some(MergeOutcome::Nothing { .. })) {
+        return Ok(());
+    }
+    let short = verdict.agent.short();
+    let has = |code: FindingCode| verdict.findings.iter().any(|finding| finding.code == code);
+    let refused = |what: &str| Error::new(Code::NothingToLand, format!("agent {short} {what}"));
+    Err(if has(FindingCode::WorktreeGone) {
+        refused("committed nothing, and its worktree is not here")
+            .remedy("to find out what became of it", Remedy::Examine)
+    } else if has(FindingCode::WorktreeNotJudged) {
+        refused("committed nothing, and its worktree is in another clone")
+            .hint("to have what is committed and published there since, run git agent sync")
+    } else {
+        refused("changed nothing").hint(format!("to clear it away, run git agent discard {short}"))
+    })
 }

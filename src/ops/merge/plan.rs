@@ -6,14 +6,13 @@ use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, publish, worktree};
 use crate::domain::event::Verified;
 use crate::domain::evidence::MergeOutcome;
-use crate::domain::finding::{Finding, FindingCode};
 use crate::domain::{Agent, Isolation, Move, Oid, RepositorySettings, State, Verdict, branch_name};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Checkout, Repo, Tip};
 use crate::ops::merge::message::LandingText;
 use crate::ops::merge::{
     JudgedPlan, LandingReport, LandingState, MergeOptions, Method, NotAccepted, RemoteTarget,
-    remote,
+    remote, require_changes, require_start,
 };
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::store::landing_commit::{CommittedWork, FirstParents};
@@ -142,7 +141,7 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
     if !verdict.is_accepted() || is_partial {
         // That the start was never pushed explains the rejection better than its findings do.
         if let Some(there) = &place.remote {
-            there.require_start(ctx, &agent, (&place.target, verdict.base), verdict.tip)?;
+            require_start(ctx, &agent, &there.remote, (&place.target, verdict.base), verdict.tip)?;
         }
         return Ok(JudgedPlan::NotAccepted(Box::new(NotAccepted {
             agent,
@@ -152,7 +151,7 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
     }
     let agent = as_judged(ctx, &ledger, agent, options)?;
     require_new(ctx, &agent, &verdict)?;
-    require_changes(&agent, &verdict)?;
+    require_changes(&verdict)?;
     let mut plan = planned(ctx, agent, place, &verdict, options)?;
     // Work that is on the target already, or on the copy of it that was fetched, moves no branch. It still ends in a row that
     // says so, which is why it is planned and not refused. It needs no fast forward and no free worktree either.
@@ -309,22 +308,6 @@ fn earlier_landing(
     let commit = commit_that_brought(repo, plan, top)?;
     let message = repo.read_commit(commit)?.message;
     Ok(Some(EarlierLanding { commit, message, copy }))
-}
-
-fn require_changes(agent: &Agent, verdict: &Verdict) -> Result<()> {
-    if !matches!(verdict.outcome(), Some(MergeOutcome::Nothing { .. })) {
-        return Ok(());
-    }
-    let short = agent.id.short();
-    let is_gone = |finding: &Finding| finding.code == FindingCode::WorktreeGone;
-    if verdict.findings.iter().any(is_gone) {
-        let what = format!("agent {short} committed nothing, and its worktree is not here");
-        return Err(Error::new(Code::NothingToLand, what)
-            .remedy("to find out what became of it", Remedy::Examine));
-    }
-    let what = format!("agent {short} changed nothing");
-    Err(Error::new(Code::NothingToLand, what)
-        .hint(format!("to clear it away, run git agent discard {short}")))
 }
 
 fn require_fast_forward(plan: &MergePlan, verdict: &Verdict) -> Result<()> {

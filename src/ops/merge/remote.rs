@@ -126,46 +126,6 @@ impl RemoteTarget {
         }
     }
 
-    /// Checks that work which was rejected stands on commits that the remote's branch, which is at `base`, has. Judged
-    /// against that, commits of this clone's branch that were never pushed look like a rewritten history.
-    ///
-    /// # Errors
-    /// `base-unpushed`.
-    pub(super) fn require_start(
-        &self,
-        ctx: &Ctx,
-        agent: &Agent,
-        (branch, base): (&str, Oid),
-        tip: Oid,
-    ) -> Result<()> {
-        let repo = &ctx.repo;
-        let Some(own) = repo.tip(branch)?.oid() else {
-            return Ok(());
-        };
-        let Some(start) = repo.merge_base(own, tip)? else {
-            return Ok(());
-        };
-        if repo.merge_base(start, base)? == Some(start) {
-            return Ok(());
-        }
-        let (remote, short) = (&self.remote, branch_name(branch));
-        let id = agent.id.short();
-        let what = format!(
-            "agent {id} stands on {}, a commit of {short} that {remote} does not have; push {short} first",
-            start.short()
-        );
-        let error = Error::new(Code::BaseUnpushed, what);
-        Err(if repo.merge_base(own, base)? == Some(base) {
-            error.hint(format!("to push it, run git push {remote} {short}"))
-        } else {
-            // A rebase would leave the agent on commits that are on neither branch.
-            error.hint(format!(
-                "{remote} has commits that {short} lacks; to merge them and push, run \
-                 git switch {short} && git pull --no-rebase {remote} {short} && git push {remote} {short}"
-            ))
-        })
-    }
-
     fn missing(&self) -> Error {
         let (remote, branch) = (&self.remote, &self.branch);
         let what = format!("the remote `{remote}` has no {branch}");
@@ -412,4 +372,44 @@ pub(super) fn wanted_target(
         Some(place) => RemoteTarget::of_others(ctx, &place, target).map(Some),
         None => RemoteTarget::new(ctx, remote, target).map(Some),
     }
+}
+
+/// Checks that work stands on commits that the remote's branch, which is at `base`, has. Judged against that, commits of this clone's
+/// branch that were never pushed look like a rewritten history, and pushed with the work they would be published.
+///
+/// # Errors
+/// `base-unpushed`.
+pub(crate) fn require_start(
+    ctx: &Ctx,
+    agent: &Agent,
+    remote: &str,
+    (branch, base): (&str, Oid),
+    tip: Oid,
+) -> Result<()> {
+    let repo = &ctx.repo;
+    let Some(own) = repo.tip(branch)?.oid() else {
+        return Ok(());
+    };
+    let Some(start) = repo.merge_base(own, tip)? else {
+        return Ok(());
+    };
+    if repo.merge_base(start, base)? == Some(start) {
+        return Ok(());
+    }
+    let short = branch_name(branch);
+    let id = agent.id.short();
+    let what = format!(
+        "agent {id} stands on {}, a commit of {short} that {remote} does not have; push {short} first",
+        start.short()
+    );
+    let error = Error::new(Code::BaseUnpushed, what);
+    Err(if repo.merge_base(own, base)? == Some(base) {
+        error.hint(format!("to push it, run git push {remote} {short}"))
+    } else {
+        // A rebase would leave the agent on commits that are on neither branch.
+        error.hint(format!(
+            "{remote} has commits that {short} lacks; to merge them and push, run \
+             git switch {short} && git pull --no-rebase {remote} {short} && git push {remote} {short}"
+        ))
+    })
 }

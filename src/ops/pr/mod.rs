@@ -29,9 +29,10 @@ use crate::domain::quoted::{code_block, visible_line};
 use crate::domain::redaction::redact_secrets;
 use crate::domain::shell;
 use crate::error::{Code, Error, ErrorFacts, Result};
+use crate::git::refs::REMOTE_COPIES;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::ops::agent_report::{AgentRef, TargetReport};
-use crate::ops::merge::{self, MergeOptions};
+use crate::ops::merge::{self, MergeOptions, require_changes, require_start};
 use crate::ops::sync;
 use crate::ops::verify::{self, VerifyOptions};
 use crate::store::replay::Replay;
@@ -163,9 +164,13 @@ pub fn plan(
         ctx.repo.fetch_refs(&remote, &[format!("+{target}:{copy}")], end)?;
     }
     let verdict = judged(ctx, &agent, &options, base)?;
+    require_changes(&verdict)?;
     // What the remote has beyond the agent's work would be lost by a push.
     let there = listed.get(&branch).copied();
     let mut replay = replayed(ctx, &agent, &remote, (&target, onto), verdict.tip)?;
+    if stacked_on.is_none() && !is_aimed_anew && !is_published(ctx, &target, verdict.tip)? {
+        require_start(ctx, &agent, &remote, (&target, onto), verdict.tip)?;
+    }
     let mut is_ours = there.is_some_and(|oid| replay.holds(oid));
     // Where the work below has landed as a squash, its commits are no part of what is offered.
     if is_aimed_anew && let Some(below) = stacked::landed_below(ctx, &agent, onto)? {
@@ -296,10 +301,11 @@ pub struct HasLanded {
 impl HasLanded {
     /// What is said of it where it was to be offered.
     pub fn error(&self) -> Error {
-        let (short, target) = (self.agent.id.short(), &self.target);
-        let what = format!("the work of agent {short} is on {target} already");
+        let (short, target, remote) = (self.agent.id.short(), &self.target, &self.remote);
+        let what = format!("the work of agent {short} is on {target} of {remote} already");
+        // This clone's branch may say something else, as after an undo that was not pushed.
         Error::new(Code::NothingToLand, what)
-            .hint(format!("to have its row say so, run git fetch && git agent merge {short}"))
+            .hint(format!("to have its row say so, run git agent merge {short} --push={remote}"))
     }
 
     /// Has the agent's row say so.
@@ -341,6 +347,14 @@ fn replayed(
         ctx.repo.fetch_refs(remote, &[target.to_owned()], end)?;
     }
     Replay::to_land(&ctx.repo, agent, is, tip)
+}
+
+/// Whether some remote has what the work stands on of the branch that it is to land on; a fork may be behind.
+fn is_published(ctx: &Ctx, target: &str, tip: Oid) -> Result<bool> {
+    let own = ctx.repo.tip(target)?.oid();
+    let start = own.map(|own| ctx.repo.merge_base(own, tip)).transpose()?.flatten();
+    let holders = start.map(|start| ctx.repo.refs_holding(start)).transpose()?;
+    Ok(holders.is_none_or(|names| names.iter().any(|name| name.starts_with(REMOTE_COPIES))))
 }
 
 fn require_accepted(verdict: &Verdict) -> Result<()> {
