@@ -199,6 +199,10 @@ pub(crate) fn left_to_land(
     let Some(last) = histories::landed_tip(repo, agent, (target, tip))? else {
         return Ok(spawn_commit::without(repo, agent.spawn_commit, own));
     };
+    // Brought up to date since, it has nothing that the target has not.
+    if repo.read_commit(target)?.tree == repo.read_commit(tip)?.tree {
+        return Ok(0);
+    }
     let new: HashSet<Oid> = repo.commits_between(&[last], tip)?.into_iter().collect();
     Ok(own.iter().filter(|oid| new.contains(oid)).count())
 }

@@ -139,11 +139,13 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
     // What it is brought up to.
     let (target, target_tip) = work::base_of(ctx, &agent, None)?;
     let Some(target_tip) = target_tip else {
-        return Err(Error::new(
-            Code::BranchGone,
-            format!("the branch that agent {} lands on is gone", agent.id.short()),
-        )
-        .remedy("to land on another branch", Remedy::LandElsewhere(agent.id.short())));
+        let short = agent.id.short();
+        let what = format!("the branch that agent {short} lands on is gone");
+        return Err(Error::new(Code::BranchGone, what)
+            .hint(format!(
+                "to merge another branch, run git agent enter {short} -- git merge <branch>"
+            ))
+            .remedy("to land on another branch", Remedy::LandElsewhere(short)));
     };
     if let Some(reverted) = replay::reverted_on(&ctx.repo, &agent, target_tip, tip)? {
         let error = Error::new(Code::AgentState, reverted.meaning());

@@ -1,6 +1,7 @@
 use super::{answer, run};
 use crate::support::agent::describe;
 use crate::support::death::{self, Order, steps_of};
+use crate::support::git_output;
 use crate::verify::{Agent, refused};
 use git_agent::ops::update::{self, STEPS};
 
@@ -172,4 +173,46 @@ fn a_lock_of_another_process_costs_time_and_nothing_else() {
     assert_eq!(error_of(&agent, &[])["code"], "agent-busy");
     drop(held);
     answer(&agent, "update", &[]);
+}
+
+#[test]
+fn what_has_landed_lands_no_empty_merge_after_an_update() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    answer(&agent, "commit", &["-m", "two"]);
+    answer(&agent, "merge", &["--no-ff"]);
+    agent.repo.write("README.md", "new\n");
+    agent.repo.commit_all("main moves on");
+    assert_eq!(answer(&agent, "update", &[])["outcome"], "updated");
+    assert_eq!(agent.verify(&[])["merge"]["state"], "merged");
+    let listed = agent.repo.agent_json(&["list"]);
+    assert_eq!(listed["agents"][0]["ahead"], 0, "{listed}");
+    let main = agent.repo.git(["rev-parse", "main"]);
+    assert_eq!(answer(&agent, "merge", &[])["outcome"], "already-merged");
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
+    // What comes then is work.
+    agent.write("src/three.rs", "pub fn three() {}\n");
+    answer(&agent, "commit", &["-m", "three"]);
+    answer(&agent, "merge", &[]);
+    assert_eq!(agent.repo.git(["diff", "--stat", "--name-only", &main, "main"]), "src/three.rs");
+}
+
+#[test]
+fn a_branch_that_was_renamed_is_merged_by_hand() {
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn theirs() {}\n");
+    answer(&agent, "commit", &["-m", "theirs"]);
+    agent.repo.write("src/lib.rs", "pub fn ours() {}\n");
+    agent.repo.commit_all("ours");
+    agent.repo.git(["branch", "--move", "main", "trunk"]);
+    let output = run(&agent, "update", &[]);
+    refused(&output, "branch-gone", 4);
+    let hint = format!("git agent enter {} -- git merge <branch>", &agent.id[..8]);
+    assert!(describe(&output).contains(&hint), "{}", describe(&output));
+    // As in the shell that this opens.
+    assert!(!git_output(&agent.worktree, ["merge", "trunk"]).status.success(), "it conflicts");
+    agent.write("src/lib.rs", "pub fn both() {}\n");
+    agent.git(&["commit", "--quiet", "--all", "--no-edit"]);
+    answer(&agent, "merge", &["--into", "trunk"]);
+    assert_eq!(agent.repo.git(["show", "trunk:src/lib.rs"]), "pub fn both() {}");
 }

@@ -90,7 +90,12 @@ pub(super) fn work_out(
     // Changes of the owner that the branch holds must not land, so the target cannot simply be
     // moved to it.
     } else if landing.behind == 0 && !lands.leaves_changes {
-        if touched { MergeOutcome::FastForward { tree } } else { MergeOutcome::Nothing { tree } }
+        match touched {
+            false => MergeOutcome::Nothing { tree },
+            // As after an update since it landed.
+            true if tree == base_tree => landed(Landed::Tree),
+            true => MergeOutcome::FastForward { tree },
+        }
     } else {
         let tip = work.commit(repo, lands.tip)?;
         let Merge { result, approximate } = merge(base, tip)?;
