@@ -133,6 +133,9 @@ fn work_on_top_of_the_changes_themselves_conflicts_until_they_are_committed() {
     let output = repo.agent(&["merge", agent, "--format=json"]);
     refused_json(&output, "not-accepted", 3);
     assert!(describe(&output).contains("new.txt"), "{}", describe(&output));
+    // An update brings nothing where the target has not moved.
+    let verdict = describe(&repo.agent(&["verify", agent]));
+    assert!(verdict.contains("commit your own changes on refs/heads/main first"), "{verdict}");
     assert_eq!(repo.git(["log", "-1", "--format=%s"]), "ground");
     repo.git(["add", "."]);
     repo.git(["commit", "--quiet", "-m", "mine"]);

@@ -234,7 +234,14 @@ fn landing(landing: &Landing) -> Vec<Finding> {
                         Quoted(&conflict.path),
                         conflict.kinds.join(", ")
                     ),
-                    format!("merge {branch} into the branch of the work and resolve the path"),
+                    if landing.behind > 0 {
+                        format!("merge {branch} into the branch of the work and resolve the path")
+                    } else {
+                        // All that the branch lacks is what the agent began with of the owner's.
+                        format!(
+                            "commit your own changes on {branch} first: the work stands on them"
+                        )
+                    },
                 )
                 .on(&conflict.path)
             })
