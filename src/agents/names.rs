@@ -6,8 +6,8 @@ use crate::agents::lookup;
 use crate::domain::message::{EVERYBODY, Name, USER};
 use crate::domain::{Agent, AgentId, AgentName, Letter, Receivers};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::store::Mailbox;
 use crate::store::mailbox::Reader;
+use crate::store::{Ledger, Mailbox};
 
 /// What the user names an agent by in a command: its alias, or its id where another live agent has the alias too.
 pub(crate) fn for_command(ctx: &Ctx, id: AgentId, alias: Option<&AgentName>) -> String {
@@ -19,6 +19,28 @@ pub(crate) fn for_command(ctx: &Ctx, id: AgentId, alias: Option<&AgentName>) -> 
         Some(alias) => alias.to_string(),
         None => id.short(),
     }
+}
+
+/// The warning that a live agent other than `but` has the name too.
+///
+/// # Errors
+/// Those of the ledger.
+pub(crate) fn shared(
+    ledger: &Ledger<'_>,
+    name: &AgentName,
+    but: Option<AgentId>,
+) -> Result<Option<String>> {
+    let mut others = ledger.live_with_alias(name)?;
+    // A successor may take over the name of the agent that it succeeds.
+    others.retain(|other| Some(other.id) != but);
+    Ok(others.last().map(|other| {
+        format!(
+            "agent {} is {} and has the name `{name}` too, so the name is ambiguous; to name one of them, use \
+             its id",
+            other.id.short(),
+            other.state
+        )
+    }))
 }
 
 /// What a name stands for.

@@ -2,7 +2,7 @@
 //! not be another's.
 
 use crate::agents::persona::CharacterWish;
-use crate::agents::{Ctx, own_changes, persona};
+use crate::agents::{Ctx, names, own_changes, persona};
 use crate::domain::event::Base;
 use crate::domain::persona::Character;
 use crate::domain::{
@@ -157,7 +157,8 @@ pub(super) fn alias(
         None => task.name.clone(),
     };
     if let Some(name) = &name {
-        warnings.extend(shared(ledger, name, options.succeeds)?);
+        require_no_id(ledger, name)?;
+        warnings.extend(names::shared(ledger, name, options.succeeds)?);
     }
     Ok(name)
 }
@@ -172,24 +173,9 @@ pub(crate) fn new_name(
     of: AgentId,
 ) -> Result<(AgentName, Option<String>)> {
     let name = parse_name(name)?;
-    let warning = shared(ledger, &name, Some(of))?;
+    require_no_id(ledger, &name)?;
+    let warning = names::shared(ledger, &name, Some(of))?;
     Ok((name, warning))
-}
-
-/// The warning that a live agent other than `but` has the name too.
-fn shared(ledger: &Ledger<'_>, name: &AgentName, but: Option<AgentId>) -> Result<Option<String>> {
-    require_no_id(ledger, name)?;
-    let mut others = ledger.live_with_alias(name)?;
-    // A successor may take over the name of the agent that it succeeds.
-    others.retain(|other| Some(other.id) != but);
-    Ok(others.last().map(|other| {
-        format!(
-            "agent {} is {} and has the name `{name}` too, so the name is ambiguous; to name one of them, use \
-             its id",
-            other.id.short(),
-            other.state
-        )
-    }))
 }
 
 /// A name that the caller gives an agent.

@@ -4,7 +4,7 @@ use super::operations::{self, BranchMove, Obstacle};
 use super::{STEPS, UndoPlan, refusal, require_unblocked};
 use crate::agents::branch_swap::{UnderLock, move_with_worktrees};
 use crate::agents::ctx::Ctx;
-use crate::agents::worktree;
+use crate::agents::{names, worktree};
 use crate::domain::event::What;
 use crate::domain::id::OperationId;
 use crate::domain::oid::Oid;
@@ -14,7 +14,6 @@ use crate::git::merge::MergeResult;
 use crate::git::refs::Tip;
 use crate::ops::agent_report::Reporter;
 use crate::ops::discard::{self, DiscardOptions};
-use crate::ops::spawn::named::new_name;
 use crate::ops::undo::{BranchMoveReport, UndoReport};
 use crate::ops::{amend, rescue};
 use crate::store::ledger::Ledger;
@@ -93,7 +92,7 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
         }
         // The name of before may be another one's by now; what is undone stays so.
         if let Some(name) = &now.name
-            && let Ok((_, warning)) = new_name(&ledger, name.as_str(), now.id)
+            && let Ok(warning) = names::shared(&ledger, name, Some(now.id))
         {
             report.warnings.extend(warning);
         }
