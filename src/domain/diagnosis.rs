@@ -80,7 +80,7 @@ codes! {
     SlotHalfMade, "pool.half-made", Problem, "What a killed process left of a warm worktree takes up space and shows in git worktree list.";
     SlotStale, "pool.stale", Information, "A spawn from HEAD does not get the warm worktree, which takes up space.";
     PoolNotFilled, "pool.not-filled", Problem, "Spawns find no warm worktree and make their own, which takes longer.";
-    BriefingLeft, "debris.briefing", Problem, "What an agent was told may hold credentials, and it is deleted once the agent is merged or discarded.";
+    BriefingLeft, "debris.briefing", Information, "What an agent was told may hold credentials, and it is deleted once the agent is merged or discarded.";
     TemporaryLeft, "debris.temporary", Information, "What a killed command put among the temporary files takes up space; the next command that needs such a directory removes it, too.";
     Debris, "debris.old", Problem, "What a killed process left half written or on its way out takes up space.";
 }
