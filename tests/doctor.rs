@@ -78,6 +78,18 @@ fn examine(repo: &TestRepo, arguments: &[&str]) -> (i32, Value) {
     (output.status.code().expect("a status"), report)
 }
 
+/// Asks until the answer is that one. An ordinary user cannot see where a git of their own behind a fence is at work, as another test may
+/// have one at this moment: that one may hold a lock, and it ends soon.
+fn comes_to(repo: &TestRepo, arguments: &[&str], status: i32, expected: &[String]) -> Value {
+    let ask = || {
+        let (status, report) = examine(repo, arguments);
+        (status, problems(&report), report)
+    };
+    let is_so = |answer: &(i32, Vec<String>, Value)| (answer.0, &*answer.1) == (status, expected);
+    let answer = std::iter::repeat_with(ask).take(50).find(is_so);
+    answer.unwrap_or_else(|| panic!("{:#?}", ask())).2
+}
+
 /// The codes of the problems in a report.
 fn problems(report: &Value) -> Vec<String> {
     let findings = report["findings"].as_array().expect("a list");

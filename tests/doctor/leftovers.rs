@@ -1,6 +1,6 @@
 //! What killed processes of ours leave: the worktree of a verify, the lock of a landing.
 
-use super::{assert_sound, examine, problems};
+use super::{assert_sound, comes_to, examine, problems};
 use crate::landing::{ready, stops};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command};
@@ -100,11 +100,8 @@ fn the_ref_lock_of_a_killed_landing_is_cleared_however_young() {
     agent.verify(&[]);
     stops::die_at(&agent, "moved", "--no-ff");
     assert!(lock_file(&agent).exists());
-    let (status, report) = examine(&agent.repo, &[]);
-    let found = ["locks.stale", "landing.interrupted"].map(str::to_owned);
-    assert_eq!((status, problems(&report)), (1, found.to_vec()), "{report:#}");
-    let (status, report) = examine(&agent.repo, &["--fix"]);
-    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+    comes_to(&agent.repo, &[], 1, &["locks.stale", "landing.interrupted"].map(str::to_owned));
+    comes_to(&agent.repo, &["--fix"], 0, &[]);
     assert!(!lock_file(&agent).exists());
     agent.repo.git(["branch", "--force", "elsewhere", "main"]);
     let answer = agent.repo.agent_json(&["merge", &agent.id]);
@@ -119,9 +116,7 @@ fn a_ref_lock_that_came_after_a_killed_landing_is_left_to_its_owner() {
     let other = lock_file(&agent).with_file_name("other");
     std::fs::write(&other, "").expect("write");
     std::fs::rename(&other, lock_file(&agent)).expect("renamed");
-    let (status, report) = examine(&agent.repo, &["--fix"]);
-    let stale = vec!["locks.stale".to_owned()];
-    assert_eq!((status, problems(&report)), (1, stale), "{report:#}");
+    comes_to(&agent.repo, &["--fix"], 1, &["locks.stale".to_owned()]);
     assert!(lock_file(&agent).exists(), "its owner may be about to use it");
 }
 
