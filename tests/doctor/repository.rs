@@ -116,6 +116,12 @@ fn a_bare_repository_with_worktrees_is_healthy() {
     let output = agent_command(&bare).arg("doctor").output().expect("starts");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}");
+    // What git itself makes of the settings of worktrees depends on its version.
+    let side = bare.with_file_name("side");
+    git_in(&bare, ["worktree", "add", "--quiet", "--detach", side.to_str().expect("UTF-8")]);
+    let is_refused = !git_output(&side, ["checkout", "--quiet", "main"]).status.success();
+    let said = describe(&output);
+    assert_eq!(said.contains("HEAD of a bare repository"), is_refused, "{said}");
 }
 
 /// Lock files that only git makes, wherever a kill may leave one.

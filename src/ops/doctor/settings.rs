@@ -174,6 +174,10 @@ const OLDEST: Version = Version { major: 2, minor: 38 };
 /// know the setting too, but their `git merge-tree` crashes with it.
 const ATTRIBUTE_SOURCE: Version = Version { major: 2, minor: 43 };
 
+/// The first git that knows from a linked worktree that the main one is bare where `config.worktree` says so, to which git itself
+/// moves `core.bare` once worktrees have settings of their own.
+const BARE_IN_WORKTREE_CONFIG: Version = Version { major: 2, minor: 49 };
+
 /// The command that brings pages and completions up to date.
 const INSTALL: &str = "git agent setup shell";
 
@@ -188,7 +192,7 @@ pub(super) fn examine_program(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFi
             format!("git is of version {}.{}", version.major, version.minor),
             "git version",
         )),
-        Some(version) => found.extend(fallback(version)),
+        Some(version) => found.extend(fallback(version, ctx.repo.is_bare()?)),
     }
     found.extend(page(ctx, survey)?);
     found.extend(completion(ctx, survey));
@@ -224,14 +228,18 @@ fn completion(ctx: &Ctx, survey: &Survey) -> Option<DoctorFinding> {
 }
 
 /// What is done otherwise with a git that is not too old, only older.
-fn fallback(version: Version) -> Option<DoctorFinding> {
-    let cases = [
+fn fallback(version: Version, is_bare: bool) -> Option<DoctorFinding> {
+    let mut cases = vec![
         (
             Version::CONFIG_HOOKS,
             "agents' worktrees have a hooks directory of their own instead of hooks in the configuration",
         ),
         (ATTRIBUTE_SOURCE, "merges are judged without .gitattributes, so without merge drivers"),
     ];
+    if is_bare {
+        let what = "git checks out the branch that HEAD of a bare repository names in no linked worktree, once there are agents";
+        cases.push((BARE_IN_WORKTREE_CONFIG, what));
+    }
     let falls: Vec<_> = cases
         .iter()
         .filter(|(since, _)| version < *since)
