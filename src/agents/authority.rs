@@ -1,12 +1,12 @@
-//! Agents that would start agents.
+//! Agents that would start agents, and content that would start programs.
 
 use crate::agents::ctx::{Ctx, Env};
 use crate::agents::current::CurrentAgent;
 use crate::agents::{lookup, worktree};
-use crate::domain::{Agent, AgentId, Move, State, What, shell};
+use crate::domain::{Agent, AgentId, Move, Oid, State, What, shell};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::{STAND_IN, admin_dir_of_clone};
-use crate::store::ledger;
+use crate::store::{ledger, spawn_commit};
 use crate::system::Process;
 use std::path::{Path, PathBuf};
 
@@ -224,4 +224,65 @@ pub(crate) fn append(ctx: &Ctx, agent: &Agent, by: &str, step: Move, what: What)
         Ok(what.clone())
     })?;
     Ok(())
+}
+
+// Set-up and the hooks of the settings run without a fence, with all rights of the person. So what they say and read has to be what a
+// person took over: what HEAD of the main worktree holds, or what this clone was told to start an agent from. A branch that was
+// fetched, a row, and an agent's branch after it was built upon are the word of others.
+
+/// HEAD of the main worktree; where that is among the commits of an agent whose work has not landed, as of a person who looks at it, what
+/// the agent began from.
+///
+/// # Errors
+/// `head-unborn`; those of the ledger and of reading history.
+pub(crate) fn trusted_head(ctx: &Ctx) -> Result<Oid> {
+    let repo = &ctx.repo;
+    let mut head = repo.main_head()?;
+    let mut agents = lookup::agents(ctx)?;
+    agents.retain(|agent| agent.state != State::Merged && repo.has_object(agent.spawn_commit));
+    let holds = |agent: &Agent, head: Oid| -> Result<bool> {
+        let Some(tip) = agent.branch.as_ref().map(|name| repo.tip(name)).transpose()? else {
+            return Ok(false);
+        };
+        let Some(tip) = tip.oid().filter(|tip| repo.has_object(*tip)) else {
+            return Ok(false);
+        };
+        Ok(repo.is_ancestor(head, tip)? && repo.is_ancestor(agent.spawn_commit, head)?)
+    };
+    'below: loop {
+        for agent in &agents {
+            if holds(agent, head)?
+                && let Some(start) = repo.read_commit(agent.spawn_commit)?.parents.first()
+            {
+                // Which may be another agent's; each step leads down.
+                head = *start;
+                continue 'below;
+            }
+        }
+        return Ok(head);
+    }
+}
+
+/// As much of the history of a commit as a person took over: the commit itself, or what it has in common with [`trusted_head`]; `None` where
+/// that is nothing.
+///
+/// # Errors
+/// Those of the ledger and of reading history.
+pub(crate) fn trusted_part(ctx: &Ctx, commit: Oid) -> Result<Option<Oid>> {
+    match trusted_head(ctx) {
+        Ok(head) => ctx.repo.merge_base(head, commit),
+        Err(error) if error.code() == Code::HeadUnborn => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The commit whose settings may start programs for an agent: the one that its settings are of, if this clone was told to start it there.
+///
+/// # Errors
+/// As [`trusted_part`].
+pub(crate) fn trusted_settings(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
+    match spawn_commit::settings_commit(&ctx.repo, agent)? {
+        Some(at) if !ctx.ledger().is_made_here(agent)? => trusted_part(ctx, at),
+        at => Ok(at),
+    }
 }

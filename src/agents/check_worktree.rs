@@ -6,7 +6,7 @@ use crate::agents::frozen::{self, FrozenBase};
 use crate::agents::furnish::WantedContent;
 use crate::agents::ignored_files::{self, WantedFiles};
 use crate::agents::pool::{self, Slot};
-use crate::agents::{layered, untrusted, worktree};
+use crate::agents::{authority, layered, untrusted, worktree};
 use crate::domain::install_inputs::is_install_input;
 use crate::domain::repository_settings::PATH;
 use crate::domain::sandbox::Layering;
@@ -355,7 +355,7 @@ pub(crate) struct CheckSetup {
     pool: bool,
     /// Whether a frozen base that was set up with the same may serve.
     layers: bool,
-    /// The commit that says all this. A warm worktree or a base serves only if it was set up in its history.
+    /// As much of the commit that says all this as is trusted. A warm worktree or a base serves only if it was set up in its history.
     trusted: Option<Oid>,
     /// Whether results are taken over where the target moved in other projects alone.
     pub(crate) reuses_checks: bool,
@@ -402,7 +402,7 @@ impl CheckSetup {
             setup: String::new(),
             pool: settings.pool_size > 0,
             layers: settings.layered != Some(Layering::Off),
-            trusted: Some(commit),
+            trusted: authority::trusted_part(ctx, commit)?,
             reuses_checks: settings.reuses_checks,
         };
         setup.setup = pool::wanted_setup(ctx, &setup.files(), &setup.run)?;
@@ -486,8 +486,8 @@ impl CheckSetup {
     /// # Errors
     /// Those of [`frozen::obtain`].
     pub(crate) fn make_base(&self, ctx: &Ctx, commit: Oid) -> Result<()> {
-        // Who asks for a pool has warm worktrees for that.
-        if self.run.is_empty() || self.pool {
+        // Who asks for a pool has warm worktrees for that. A base is made without a fence.
+        if self.run.is_empty() || self.pool || self.trusted != Some(commit) {
             return Ok(());
         }
         let tree = ctx.repo.read_commit(commit)?.tree;

@@ -5,9 +5,9 @@
 //! commands run in the new worktree, which no agent has had yet. Hooks run in the main worktree, so that no file of the
 //! agent's decides what they do; a variable names the agent's worktree.
 
-use crate::agents::admission;
 use crate::agents::ctx::Ctx;
 use crate::agents::hidden_places::{Variable, renew_views};
+use crate::agents::{admission, authority};
 use crate::domain::claim::Lease;
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId};
@@ -17,7 +17,7 @@ use crate::git::files::separate::separate;
 use crate::proc::sandbox::Plan;
 use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
-use crate::store::{RecordedPlaces, leases, repository_settings, roles, spawn_commit};
+use crate::store::{RecordedPlaces, leases, repository_settings, roles};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -90,12 +90,12 @@ pub(crate) fn run_hook(
     run(ctx, moment.as_str(), subject, commands, place, failed)
 }
 
-/// Runs the commands that the base commit of a spawned agent has for a moment, in the main worktree.
+/// Runs the commands that the base commit of a spawned agent has for a moment, in the main worktree; as much of that as is trusted.
 ///
 /// # Errors
 /// As [`run_hook`]; `settings-invalid`, `repo-corrupt` and `history-incomplete` where the base commit's settings cannot be read.
 pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Result<()> {
-    let Some(at) = spawn_commit::settings_commit(&ctx.repo, agent)? else {
+    let Some(at) = authority::trusted_settings(ctx, agent)? else {
         return Ok(());
     };
     // Most repositories have no settings, and then no roles have to be read for them.

@@ -13,7 +13,7 @@ use crate::cli::ui::{Answer, AsJson, Format, Ui};
 use crate::domain::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
-use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport};
+use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport, Start};
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::wire::put;
 use crate::wire::task_file;
@@ -202,7 +202,15 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
             }
             Some(who) if args.pipeline && !is_task_file(ctx, path) => {
                 args.typed.require_unused(who)?;
-                successor(ctx, who, args.dry_run)?
+                let (draft, start) = successor(ctx, who, args.dry_run)?;
+                let options = match start {
+                    Some(start) if options.base.is_none() => {
+                        &SpawnOptions { start: Some(start), ..options.clone() }
+                    }
+                    _ => &options,
+                };
+                plans.push(spawn::plan(ctx, draft, options)?);
+                continue;
             }
             _ => {
                 args.start.require_no_issue()?;
@@ -229,7 +237,7 @@ fn is_task_file(ctx: &Ctx, path: &Path) -> bool {
 }
 
 /// The task of the agent that takes over from an agent, whose work is judged first.
-fn successor(ctx: &Ctx, who: &str, dry_run: bool) -> Result<TaskDraft> {
+fn successor(ctx: &Ctx, who: &str, dry_run: bool) -> Result<(TaskDraft, Option<Start>)> {
     let recording = if dry_run { Recording::Never } else { Recording::Requested };
     let options =
         VerifyOptions { agent: Some(who.to_owned()), recording, ..VerifyOptions::default() };

@@ -253,6 +253,19 @@ impl Ledger<'_> {
         Ok(done)
     }
 
+    /// Whether this clone made an agent, by the lines that it wrote: a stamp with the number of this clone proves nothing.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `io`.
+    pub fn is_made_here(&self, agent: &Agent) -> Result<bool> {
+        let own_lines = OwnLines::load(self.repo.common_dir())?;
+        let body = self.lines(agent.spawn_commit)?;
+        let row = Row::read(&body, agent.id);
+        // The first says what it started from.
+        let first = row.pairs().next();
+        Ok(first.is_some_and(|(line, _)| own_lines.has(line)))
+    }
+
     fn is_done_by_own_word(&self, agent: &Agent, own_lines: &OwnLines) -> Result<bool> {
         let common_dir = self.repo.common_dir();
         let own = self.clone_number()?;

@@ -221,7 +221,7 @@ fn hand_on(
     loop {
         let last = first.handoffs.last().unwrap_or(first);
         let draft = if last.is_accepted() { spawn::handed_on(ctx, &last.agent_id)? } else { None };
-        let Some(draft) = draft else {
+        let Some((draft, start)) = draft else {
             return Ok(());
         };
         if first.handoffs.is_empty() && ui.format() == Format::Text {
@@ -229,7 +229,11 @@ fn hand_on(
         }
         // What was asked of the first agent alone does not go with it.
         let options = RunOptions {
-            made: SpawnOptions { layered: asked.options.made.layered, ..SpawnOptions::default() },
+            made: SpawnOptions {
+                layered: asked.options.made.layered,
+                start,
+                ..SpawnOptions::default()
+            },
             resume: false,
             prompt: PromptWish::default(),
             output: OutputWish::default(),

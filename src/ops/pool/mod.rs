@@ -16,7 +16,7 @@ use crate::agents::furnish::WantedContent;
 use crate::agents::ignored_files::WantedFiles;
 use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::pool::Slot;
-use crate::agents::{Ctx, frozen, furnish, pool};
+use crate::agents::{Ctx, authority, frozen, furnish, pool};
 use crate::domain::{Glob, Oid};
 use crate::error::{Code, Error, Result};
 use crate::store::{fsx, layout, repository_settings, roles};
@@ -253,7 +253,7 @@ impl WantedSlot {
         };
         // As a spawn finds its base: HEAD says where settings are, and these may name another
         // start.
-        let mut commit = ctx.repo.main_head()?;
+        let mut commit = authority::trusted_head(ctx)?;
         let mut settings = load(commit)?;
         if let Some(base) = &settings.base {
             commit = ctx.repo.resolve_commit(base)?.commit;

@@ -15,7 +15,7 @@ use crate::agents::forge::{ForgeClient, RequestState};
 use crate::agents::lookup::remote_name;
 use crate::agents::real_path::real_path;
 use crate::agents::work::base_of;
-use crate::agents::{Ctx, forge, own_changes};
+use crate::agents::{Ctx, authority, forge, own_changes};
 use crate::domain::event::Base;
 use crate::domain::forge::Forge;
 use crate::domain::quoted::{beginning, quoted};
@@ -242,26 +242,30 @@ pub(super) fn in_agents_worktree(
     Ok(Some(options))
 }
 
-/// Where an agent that works on what others wrote starts once more: from what is there by now, with the settings of before.
+/// Where an agent starts once more that works on what others wrote, or whose target has come to hold what no person took over, as the branch
+/// of an agent does: from what is there by now, with the settings of before. `None` for every other.
 ///
 /// # Errors
-/// Those of the spawn commit and of refs.
+/// Those of the spawn commit, of refs, and of [`authority::trusted_settings`].
 pub(super) fn again(ctx: &Ctx, agent: &Agent) -> Result<Option<Start>> {
     let policy = spawn_commit::if_here(&ctx.repo, agent)?;
-    let Some(policy) = policy else {
-        return Ok(None);
-    };
-    let settings = policy.settings();
-    let (Some(settings), Some(base)) = (settings, &agent.base) else {
+    let (Some(policy), Some(base)) = (policy, &agent.base) else {
         return Ok(None);
     };
     let (_, tip) = base_of(ctx, agent, None)?;
+    // What others have pushed since is what the work continues.
+    let oid = tip.unwrap_or(base.oid);
+    let is_as_before = oid == base.oid && ctx.ledger().is_made_here(agent)?;
+    let is_trusted = || Ok::<_, Error>(authority::trusted_part(ctx, oid)? == Some(oid));
+    if policy.settings().is_none() && (is_as_before || is_trusted()?) {
+        return Ok(None);
+    }
+    let settings = match authority::trusted_settings(ctx, agent)? {
+        Some(settings) => settings,
+        None => authority::trusted_head(ctx)?,
+    };
     Ok(Some(Start {
-        base: Base {
-            refname: base.refname.clone(),
-            // What others have pushed since is what the work continues.
-            oid: tip.unwrap_or(base.oid),
-        },
+        base: Base { refname: base.refname.clone(), oid },
         settings,
         lands_on: policy.lands_on,
         warnings: Vec::new(),

@@ -18,7 +18,6 @@ use crate::ops::merge::{LandingReport, MergePlan, Method, execute_stack};
 use crate::ops::train::checks::{Checks, Stacked};
 use crate::ops::train::report::{FailedCheck, TrainTarget};
 use crate::ops::train::{TrainNews, TrainOptions};
-use crate::store::spawn_commit::AGENTS_BRANCHES;
 use crate::store::{repository_settings, roles};
 use crate::wire::path_text::PathText;
 use crate::wire::policy::Policy;
@@ -164,10 +163,6 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             // Files of the user, warm worktrees and bases are not for what strangers wrote.
             (settings.setup_copy, settings.include, settings.pool_size) = (None, None, 0);
             settings.layered = Some(Layering::Off);
-        } else if target.starts_with(AGENTS_BRANCHES) {
-            // Its files are unjudged work: no base is made of them, which happens without a fence, and none that was may decide an
-            // answer, which counts for the same tree on every branch.
-            (settings.pool_size, settings.layered) = (0, Some(Layering::Off));
         }
         checks.want(ctx, &settings, at)?;
         // Projects that the target has by now are checked as well as those that an agent started with.
