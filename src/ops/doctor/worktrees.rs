@@ -92,7 +92,6 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
     // What landed or was turned down keeps its worktree until it is discarded.
     for agent in survey.rows().iter().filter(|agent| !agent.state.is_open()) {
         if let Some(worktree) = survey.worktree(agent)
-            && worktree.path.symlink_metadata().is_err()
             && survey.is_at_rest(ctx, agent)
         {
             found.extend(led_away(ctx, survey, agent, &worktree.path));
