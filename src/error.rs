@@ -452,6 +452,10 @@ pub enum Remedy {
     Reopen(String),
     /// Take back an operation.
     Undo(String),
+    /// See what can be taken back.
+    Operations,
+    /// Give the task of an agent to another one.
+    Retry(String),
     /// Take back what a commit changed.
     Revert(String),
     /// Land an agent on another branch.

@@ -317,6 +317,25 @@ fn what_later_decisions_stand_on_is_named() {
     team.json(&["undo"]);
     assert!(team.agents[0].1.join("src/file-0.rs").exists());
     assert!(!team.repo.path().join("src/file-0.rs").exists());
+    // A change of the name decides nothing, and stays.
+    team.json(&["reject", id]);
+    let said = describe(&team.repo.agent(&["merge", id]));
+    assert!(said.contains("git agent undo --list"), "{said}");
+    assert!(said.contains(&format!("git agent retry {}", &id[..8])), "{said}");
+    let rejection = team.operations()[0]["operation"].clone();
+    team.json(&["rename", id, "other"]);
+    team.json(&["undo", rejection.as_str().expect("an id")]);
+    let shown = team.json(&["show", id]);
+    assert_eq!((&shown["name"], &shown["state"]), (&json!("other"), &json!("done")));
+}
+
+#[test]
+fn what_is_said_to_come_back_is_what_there_was() {
+    let repo = TestRepo::with_commit();
+    repo.agent_json(&["spawn", "read all", "--role=read-only", "--name=reader"]);
+    repo.agent_json(&["discard", "reader"]);
+    let undone = repo.agent_json(&["undo"]);
+    assert_eq!(undone["restored"], json!([]), "{undone}");
 }
 
 /// Not a test: the process that dies. It does nothing unless a step is named.

@@ -224,16 +224,16 @@ impl Agent {
         if self.state.after(step, self.declared).is_some() {
             return Ok(());
         }
-        Err(Error::new(
-            Code::AgentState,
-            format!(
-                "agent {} is {} and cannot be {}",
-                self.id.short(),
-                self.state,
-                step.participle()
-            ),
-        )
-        .remedy("to see its history", Remedy::History(self.id.short())))
+        let id = self.id.short();
+        let what = format!("agent {id} is {} and cannot be {}", self.state, step.participle());
+        let error = Error::new(Code::AgentState, what);
+        Err(if self.state == State::Rejected {
+            error
+                .remedy("to see whether that can be taken back here", Remedy::Operations)
+                .remedy("to try its task again", Remedy::Retry(id))
+        } else {
+            error.remedy("to see its history", Remedy::History(id))
+        })
     }
 
     /// Checks that nothing was decided about it since it was judged that its work must not land in spite of. A row allows to

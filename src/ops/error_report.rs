@@ -103,6 +103,8 @@ pub fn remedy_command(remedy: &Remedy) -> String {
         Remedy::Rescue(id) => format!("git agent rescue {id}"),
         Remedy::Reopen(id) => format!("git agent rescue {id} --reopen"),
         Remedy::Undo(operation) => format!("git agent undo {operation}"),
+        Remedy::Operations => "git agent undo --list".to_owned(),
+        Remedy::Retry(id) => format!("git agent retry {id}"),
         Remedy::Revert(commit) => format!("git revert {commit}"),
         Remedy::LandElsewhere(id) => format!("git agent merge {id} --into <branch>"),
         Remedy::StatusInside(id) => {

@@ -152,7 +152,7 @@ impl Move {
             Move::Ready => "made ready",
             Move::Start => "started",
             Move::RunSucceeded | Move::RunFailed => "told of the end of a run",
-            Move::Reopen => "re-opened",
+            Move::Reopen => "given more work",
             Move::Done => "declared done",
             Move::Fail => "declared failed",
             Move::Accept | Move::Reject => "judged",

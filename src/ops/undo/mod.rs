@@ -264,11 +264,14 @@ fn refusal(ctx: &Ctx, operation: &Operation, obstacle: Obstacle) -> Result<Error
             let agent = ctx.ledger().agent(spawn_commit)?;
             let agent = agent.map_or_else(String::new, |agent| agent.id.short());
             let what = format!("agent {agent} was decided about again after {id}");
-            let is_final = |one: &Operation| {
-                one.id == later && matches!(one.obstacle(), Some(Obstacle::MadeOrRan))
+            let all = operations::all(ctx)?;
+            let by = match all.iter().find(|one| one.id == later).and_then(Operation::obstacle) {
+                Some(Obstacle::MadeOrRan) => Some(", by what made an agent or ran a command"),
+                Some(Obstacle::OtherClone) => Some(", in another clone"),
+                _ => None,
             };
-            if operations::all(ctx)?.iter().any(is_final) {
-                let what = format!("{what}, by what made an agent or ran a command");
+            if let Some(by) = by {
+                let what = format!("{what}{by}");
                 return Ok(Error::new(Code::UndoBuiltUpon, what)
                     .hint("to see what can be taken back, run git agent undo --list"));
             }
@@ -317,7 +320,11 @@ impl UndoPlan {
 
     /// The answer without the agents.
     fn answer(&self, outcome: &'static str) -> UndoReport {
-        let refs = |agents: &[Agent]| agents.iter().map(AgentRef::of).collect();
+        // Not every agent has a worktree and a branch.
+        let refs = |agents: &[Agent]| {
+            let own = agents.iter().filter(|agent| agent.branch.is_some());
+            own.map(AgentRef::of).collect()
+        };
         UndoReport {
             schema: "git-agent.undo/1",
             outcome,

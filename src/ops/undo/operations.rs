@@ -217,7 +217,9 @@ fn parts(
     }
     let row = RowEffects { ctx, spawn_commit, members: &members, agent: OnceCell::new() };
     let mut parts = Vec::new();
-    let mut later: Option<&OperationId> = None;
+    // A change of the name decides nothing, and stands in the way of another one alone.
+    let (mut later, mut later_decision): (Option<&OperationId>, Option<&OperationId>) =
+        (None, None);
     let (mut is_gone, mut is_back) = (false, false);
     let mut went_on = false;
     // Backwards, so that the next later operation that counts is known at each one.
@@ -238,6 +240,7 @@ fn parts(
         // What also spawned or ran something did more than can be taken back.
         let is_more =
             of_it.iter().any(|event| matches!(event.what, What::Spawning(_) | What::Started(_)));
+        let renames = |event: &&Event| matches!(event.what, What::Renamed { .. });
         let is_undo = of_it.iter().any(|event| matches!(event.what, What::Undone { .. }));
         let mut kinds: Vec<String> = of_it
             .iter()
@@ -256,7 +259,7 @@ fn parts(
             spawn_commit,
             effects,
             kinds,
-            built_upon: later.cloned(),
+            built_upon: if of_it.iter().any(renames) { later } else { later_decision }.cloned(),
             is_taken_back,
             is_own,
         };
@@ -264,6 +267,9 @@ fn parts(
         // What was taken back, and what takes back, is nothing that could stand on it.
         if !is_taken_back && !is_undo && !is_judged_only {
             later = Some(operation);
+            if !of_it.iter().filter(|event| is_reversible(&event.what)).all(renames) {
+                later_decision = later;
+            }
         }
     }
     parts
