@@ -663,7 +663,7 @@ fn a_retry_is_the_same_task_on_the_current_base() {
     assert_eq!(repo.agent_json(&["show", id])["state"], "rejected");
     repo.agent_json(&["discard", id]);
     let third = repo.agent_json(&["retry", id]);
-    assert!(third["warnings"].to_string().contains("briefing"), "{third}");
+    assert!(third["warnings"].to_string().contains("--isolation"), "{third}");
     // The task that a retry runs is the one that it was given.
     let third = third["agent_id"].as_str().expect("an id");
     let ran = repo.agent(&["run", third, "--no-verify", "--", "true"]);

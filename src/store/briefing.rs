@@ -23,6 +23,9 @@ const RUN_PROMPT: &str = "run-prompt.md";
 /// The task of an agent, below its directory.
 pub const TASK: &str = "task.toml";
 
+/// An empty file below an agent's directory: that there was something which [`forget`] has deleted from its task.
+const FORGOTTEN: &str = "briefing-deleted";
+
 /// What a log says in place of a confidential text.
 const REMOVED: &[u8] = b"[briefing]";
 
@@ -37,6 +40,11 @@ const PUBLIC: &str = "\n## Task\n";
 /// Whether the prompt of an agent is still here, and with it whatever else [`forget`] deletes.
 pub fn is_here(common_dir: &Path, id: AgentId) -> bool {
     layout::agent_dir(common_dir, id).join(PROMPT).exists()
+}
+
+/// Whether the task of an agent had a briefing or a system prompt that [`forget`] deleted.
+pub fn was_deleted(common_dir: &Path, id: AgentId) -> bool {
+    layout::agent_dir(common_dir, id).join(FORGOTTEN).exists()
 }
 
 /// Deletes the prompt of an agent, and its briefing and system prompt from its task and its logs. The prompt goes
@@ -60,6 +68,7 @@ pub fn forget(common_dir: &Path, id: AgentId) -> Result<()> {
     // Before the task and the prompt go, which alone say what has to be taken out.
     strip_logs(&layout::runs_dir(common_dir, id), &confidential)?;
     if !told.confidential.is_empty() {
+        fsx::write_private(&directory.join(FORGOTTEN), b"")?;
         fsx::write_private(&task, &told.rest)?;
     }
     for name in half_written(&directory) {

@@ -41,6 +41,7 @@ use crate::domain::{Agent, Isolation, Layering, State, TaskDraft};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
 use crate::ops::status;
+use crate::store::briefing;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
 pub(in crate::ops) use globs::{denied, hooks_in_tree, require_matched, unmatched};
@@ -114,13 +115,13 @@ pub fn execute_all(
 
 // The task of an agent that was spawned before, for another try.
 
-/// The warning for an agent that is over.
+/// The warning for an agent that was told something in confidence and is over.
 const FORGOTTEN: &str = "a briefing or a system prompt of the first try was deleted when that agent was merged or discarded; \
-                         to give them again, run git agent run with --briefing or --system-prompt";
+                         to give it again, run git agent run <agent> --briefing <text>";
 
 /// The warning for an agent whose worktree is gone, and with it what kind of worktree that was.
-const UNKNOWN_PLACE: &str = "the worktree of the first try is gone, so --isolation, --sparse and --layered of its spawn do not \
-                             hold for this one";
+const UNKNOWN_PLACE: &str = "the worktree of the first try is gone, and with it whether its spawn had --isolation, --sparse or \
+                             --layered, none of which is passed on";
 
 /// The warning for an agent that started from uncommitted changes.
 const WITHOUT_CHANGES: &str = "the first try started from uncommitted changes, which this one does not have; \
@@ -164,7 +165,7 @@ pub fn earlier_task(ctx: &Ctx, who: &str, base: Option<&str>) -> Result<EarlierT
         _ => error,
     })?;
     let mut warnings = Vec::new();
-    if matches!(agent.state, State::Merged | State::Discarded) {
+    if briefing::was_deleted(ctx.repo.common_dir(), agent.id) {
         warnings.push(FORGOTTEN.to_owned());
     }
     let mut options = SpawnOptions {
