@@ -199,7 +199,7 @@ pub fn ambiguous(who: &str, found: &[Agent]) -> Error {
         return error;
     };
     error.remedy(
-        "to name one of them, give more digits of its id",
+        "to name one of them, give its id, or more digits of it",
         Remedy::Agent(first.id.to_string()),
     )
 }

@@ -301,7 +301,7 @@ fn require_nothing(ctx: &Ctx, options: UninstallOptions) -> Result<()> {
         };
         return Err(refused(&what)
             .detail(lines.join("\n"))
-            .hint("to remove what is provably finished, run git agent gc --yes"));
+            .hint("to see which work is provably finished, run git agent gc"));
     }
     if let Some(kept) = only_copies(common_dir, options)?.first() {
         let what = format!("{} is the only copy of an agent's work", kept.display());
