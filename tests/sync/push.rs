@@ -592,3 +592,34 @@ fn a_lock_that_a_remote_keeps_is_told_and_not_taken_for_a_race() {
     assert_eq!(json(one, &["merge", &id, "--push"])["outcome"], "merged");
     assert!(files(&hub).contains("src/two.rs"));
 }
+
+#[test]
+fn no_hook_runs_that_another_clone_chose_by_what_it_began_from() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let escaped = two.with_file_name("escaped");
+    let hook = format!("[\"touch {}\"]", escaped.display());
+    let settings = format!(
+        "[bundle]\nrequired = false\n[hooks]\nbefore_merge = {hook}\nafter_merge = {hook}\nbefore_discard = {hook}\n"
+    );
+    git_in(&one, ["checkout", "--quiet", "-b", "topic"]);
+    std::fs::create_dir_all(one.join(".config")).expect("made");
+    std::fs::write(one.join(".config/git-agent.toml"), settings).expect("written");
+    git_in(&one, ["add", "--all"]);
+    git_in(&one, ["commit", "--quiet", "-m", "settings"]);
+    git_in(&one, ["push", "--quiet", "origin", "topic"]);
+    let [landed, left] = [0, 1].map(|_| ready(&one));
+    for id in [&landed, &left] {
+        json(&one, &["commit", id, "-m", "work"]);
+    }
+    json(&one, &["sync", "origin"]);
+    git_in(&two, ["fetch", "--quiet"]);
+    json(&two, &["sync", "origin"]);
+    let merged = json(&two, &["merge", &landed, "--push"]);
+    assert_eq!(merged["outcome"], "merged", "{merged:#}");
+    json(&two, &["discard", &left, "--force"]);
+    assert!(!escaped.exists(), "it is the word of another clone");
+    // Where it was made, they run.
+    json(&one, &["discard", &left, "--force"]);
+    assert!(escaped.exists());
+}

@@ -109,10 +109,13 @@ fn the_set_up_of_an_agents_branch_stays_in_the_fence() {
     fs::write(format!("{worktree}/parts/1"), "two\n").expect("written");
     fleet.repo.agent_json(&["done", "upper"]);
     fleet.agents.push(upper["agent_id"].as_str().expect("an id").to_owned());
+    let third = ["spawn", "-m", "Build upon it.", "--name=third", "--base", branch];
+    fleet.repo.agent_json(&third);
     // After someone has looked at the branch and built upon it, it says what runs before checks.
     let below = lower["worktree_abspath"].as_str().expect("a worktree").to_owned();
     let escaped = fleet.repo.path().with_file_name("escaped");
-    let setup = format!("[setup]\nrun = [\"touch {} || true\"]\n", escaped.display());
+    let setup =
+        format!("[pool]\nsize = 1\n[setup]\nrun = [\"touch {} || true\"]\n", escaped.display());
     let settings = format!("{below}/.config/git-agent.toml");
     let all = fs::read_to_string(&settings).expect("read") + &setup;
     fs::write(&settings, all).expect("written");
@@ -122,5 +125,11 @@ fn the_set_up_of_an_agents_branch_stays_in_the_fence() {
     let (answer, _) = fleet.train(&["upper"]);
     assert_eq!(answer["items"][0]["outcome"], "landed", "{answer:#}");
     assert_eq!(answer["targets"][0]["ref"], format!("refs/heads/{branch}"), "{answer:#}");
+    assert!(!escaped.exists(), "no command of unjudged work runs without the fence");
+    // Nor where one that was built upon it is tried again, or a person looks at it in the main worktree.
+    fleet.repo.agent_json(&["mark", "fail", "third", "-m", "again"]);
+    fleet.repo.agent_json(&["retry", "third"]);
+    fleet.repo.git(["checkout", "--quiet", "--detach", branch]);
+    fleet.repo.agent(&["pool", "fill"]);
     assert!(!escaped.exists(), "no command of unjudged work runs without the fence");
 }
