@@ -158,6 +158,15 @@ impl Salvage {
                 Err(error) if is_cause(&error) => None,
                 found => found?,
             };
+            // What the index names and nothing has is not made by git, which takes a file for unchanged: its content is read as it is.
+            let found = match found {
+                Some(UncommittedWork { commit: Some(commit), .. })
+                    if !ctx.repo.is_partial() && !ctx.repo.is_whole(commit)? =>
+                {
+                    None
+                }
+                found => found,
+            };
             if let Some(found) = found {
                 salvage.work = found.commit;
                 salvage.not_kept = found.not_kept;
