@@ -5,6 +5,7 @@ use crate::agents::current::CurrentAgent;
 use crate::agents::{lookup, worktree};
 use crate::domain::{Agent, AgentId, Move, Oid, State, What, shell};
 use crate::error::{Code, Error, Remedy, Result};
+use crate::git::Tip;
 use crate::git::files::admin_dir::{STAND_IN, admin_dir_of_clone};
 use crate::store::{ledger, spawn_commit};
 use crate::system::Process;
@@ -241,13 +242,15 @@ pub(crate) fn trusted_head(ctx: &Ctx) -> Result<Oid> {
     let mut agents = lookup::agents(ctx)?;
     agents.retain(|agent| agent.state != State::Merged && repo.has_object(agent.spawn_commit));
     let holds = |agent: &Agent, head: Oid| -> Result<bool> {
-        let Some(tip) = agent.branch.as_ref().map(|name| repo.tip(name)).transpose()? else {
-            return Ok(false);
+        let tip = agent.branch.as_ref().map_or(Ok(Tip::Absent), |name| repo.tip(name))?;
+        let is_below = match tip {
+            // Without its branch nothing says which of the commits above are the agent's.
+            Tip::Absent => false,
+            // What an agent broke hides none of its commits, and keeps no other from its work.
+            Tip::Broken => true,
+            Tip::At(tip) => repo.is_ancestor(head, tip).unwrap_or(true),
         };
-        let Some(tip) = tip.oid().filter(|tip| repo.has_object(*tip)) else {
-            return Ok(false);
-        };
-        Ok(repo.is_ancestor(head, tip)? && repo.is_ancestor(agent.spawn_commit, head)?)
+        Ok(is_below && repo.is_ancestor(agent.spawn_commit, head).unwrap_or(false))
     };
     'below: loop {
         for agent in &agents {
