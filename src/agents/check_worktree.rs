@@ -355,8 +355,8 @@ pub(crate) struct CheckSetup {
     pool: bool,
     /// Whether a frozen base that was set up with the same may serve.
     layers: bool,
-    /// As much of the commit that says all this as is trusted. A warm worktree or a base serves only if it was set up in its history.
-    trusted: Option<Oid>,
+    /// The commit that says all this. A warm worktree or a base serves only if it was set up in as much of its history as is trusted.
+    commit: Option<Oid>,
     /// Whether results are taken over where the target moved in other projects alone.
     pub(crate) reuses_checks: bool,
 }
@@ -402,7 +402,7 @@ impl CheckSetup {
             setup: String::new(),
             pool: settings.pool_size > 0,
             layers: settings.layered != Some(Layering::Off),
-            trusted: authority::trusted_part(ctx, commit)?,
+            commit: Some(commit),
             reuses_checks: settings.reuses_checks,
         };
         setup.setup = pool::wanted_setup(ctx, &setup.files(), &setup.run)?;
@@ -447,7 +447,12 @@ impl CheckSetup {
             // One that cannot be moved to an agent's place is of less use to others.
             self.is_unchanged(ctx, before, tree).then_some(u32::from(!record.pinned))
         };
-        pool::claim(ctx, self.trusted?, |_, record| rate(record)).ok()?
+        pool::claim(ctx, self.trusted(ctx).ok()??, |_, record| rate(record)).ok()?
+    }
+
+    /// What may serve has to be in this commit. It is asked when something might, as it takes a look at every agent.
+    fn trusted(&self, ctx: &Ctx) -> Result<Option<Oid>> {
+        self.commit.map_or(Ok(None), |commit| authority::trusted_part(ctx, commit))
     }
 
     /// The trusted base that was set up as this tree would be, with which the least of its files differ; `None` where there is none that could be
@@ -456,9 +461,9 @@ impl CheckSetup {
     /// # Errors
     /// `io`.
     pub(crate) fn base(&self, ctx: &Ctx, tree: Oid) -> Result<Option<FrozenBase>> {
-        let (true, Some(trusted)) = (self.may_be_layered(ctx, tree)?, self.trusted) else {
+        if !self.may_be_layered(ctx, tree)? {
             return Ok(None);
-        };
+        }
         let mut fitting = Vec::new();
         for base in frozen::all(ctx)? {
             let before =
@@ -467,6 +472,10 @@ impl CheckSetup {
             fitting.extend(changes.map(|changes| (changes, base)));
         }
         fitting.sort_by_key(|(changes, _)| *changes);
+        let trusted = if fitting.is_empty() { None } else { self.trusted(ctx)? };
+        let Some(trusted) = trusted else {
+            return Ok(None);
+        };
         for (_, base) in fitting {
             let made_of = (base.record.commit.as_str(), base.record.tree.as_str());
             if pool::may_serve(ctx, trusted, made_of) && base.check()? {
@@ -486,12 +495,14 @@ impl CheckSetup {
     /// # Errors
     /// Those of [`frozen::obtain`].
     pub(crate) fn make_base(&self, ctx: &Ctx, commit: Oid) -> Result<()> {
-        // Who asks for a pool has warm worktrees for that. A base is made without a fence.
-        if self.run.is_empty() || self.pool || self.trusted != Some(commit) {
+        // Who asks for a pool has warm worktrees for that.
+        if self.run.is_empty() || self.pool {
             return Ok(());
         }
         let tree = ctx.repo.read_commit(commit)?.tree;
+        // A base is made without a fence.
         if !self.may_be_layered(ctx, tree)?
+            || self.trusted(ctx)? != Some(commit)
             || self.base(ctx, tree)?.is_some()
             || !layered::is_possible(ctx)
         {
