@@ -141,7 +141,8 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
     if !verdict.is_accepted() || is_partial {
         // That the start was never pushed explains the rejection better than its findings do.
         if let Some(there) = &place.remote {
-            require_start(ctx, &agent, &there.remote, (&place.target, verdict.base), verdict.tip)?;
+            let target = (place.target.as_str(), verdict.base);
+            require_start(ctx, &agent, &there.remote, target, verdict.tip, |_| Ok(false))?;
         }
         return Ok(JudgedPlan::NotAccepted(Box::new(NotAccepted {
             agent,

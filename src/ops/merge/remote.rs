@@ -374,17 +374,19 @@ pub(super) fn wanted_target(
     }
 }
 
-/// Checks that work stands on commits that the remote's branch, which is at `base`, has. Judged against that, commits of this clone's
-/// branch that were never pushed look like a rewritten history, and pushed with the work they would be published.
+/// Checks that work stands on commits that the remote's branch, which is at `base`, has, or that `is_known` says of the commit it begins
+/// from. Judged against that branch, commits of this clone's that were never pushed look like a rewritten history, and pushed with the
+/// work they would be published.
 ///
 /// # Errors
-/// `base-unpushed`.
+/// `base-unpushed`; those of `is_known`.
 pub(crate) fn require_start(
     ctx: &Ctx,
     agent: &Agent,
     remote: &str,
     (branch, base): (&str, Oid),
     tip: Oid,
+    is_known: impl FnOnce(Oid) -> Result<bool>,
 ) -> Result<()> {
     let repo = &ctx.repo;
     let Some(own) = repo.tip(branch)?.oid() else {
@@ -393,7 +395,7 @@ pub(crate) fn require_start(
     let Some(start) = repo.merge_base(own, tip)? else {
         return Ok(());
     };
-    if repo.merge_base(start, base)? == Some(start) {
+    if repo.merge_base(start, base)? == Some(start) || is_known(start)? {
         return Ok(());
     }
     let short = branch_name(branch);

@@ -168,8 +168,13 @@ pub fn plan(
     // What the remote has beyond the agent's work would be lost by a push.
     let there = listed.get(&branch).copied();
     let mut replay = replayed(ctx, &agent, &remote, (&target, onto), verdict.tip)?;
-    if stacked_on.is_none() && !is_aimed_anew && !is_published(ctx, &target, verdict.tip)? {
-        require_start(ctx, &agent, &remote, (&target, onto), verdict.tip)?;
+    if stacked_on.is_none() && !is_aimed_anew {
+        // A fork may be behind what another remote has.
+        let is_published = |start| {
+            let holders = ctx.repo.refs_holding(start)?;
+            Ok(holders.iter().any(|name| name.starts_with(REMOTE_COPIES)))
+        };
+        require_start(ctx, &agent, &remote, (&target, onto), verdict.tip, is_published)?;
     }
     let mut is_ours = there.is_some_and(|oid| replay.holds(oid));
     // Where the work below has landed as a squash, its commits are no part of what is offered.
@@ -347,14 +352,6 @@ fn replayed(
         ctx.repo.fetch_refs(remote, &[target.to_owned()], end)?;
     }
     Replay::to_land(&ctx.repo, agent, is, tip)
-}
-
-/// Whether some remote has what the work stands on of the branch that it is to land on; a fork may be behind.
-fn is_published(ctx: &Ctx, target: &str, tip: Oid) -> Result<bool> {
-    let own = ctx.repo.tip(target)?.oid();
-    let start = own.map(|own| ctx.repo.merge_base(own, tip)).transpose()?.flatten();
-    let holders = start.map(|start| ctx.repo.refs_holding(start)).transpose()?;
-    Ok(holders.is_none_or(|names| names.iter().any(|name| name.starts_with(REMOTE_COPIES))))
 }
 
 fn require_accepted(verdict: &Verdict) -> Result<()> {
