@@ -196,29 +196,23 @@ fn plan(ctx: &Ctx, args: SpawnArgs) -> Result<Vec<SpawnPlan>> {
         plans.push(spawn::plan(ctx, args.typed.draft(ctx, &text)?, &options)?);
     }
     for path in &args.tasks {
-        let draft = match path.to_str() {
+        let (draft, start) = match path.to_str() {
             Some(text) if is_task_text(ctx, text) => {
-                args.typed.draft(ctx, &texts.task(Some(text)))?
+                (args.typed.draft(ctx, &texts.task(Some(text)))?, None)
             }
             Some(who) if args.pipeline && !is_task_file(ctx, path) => {
                 args.typed.require_unused(who)?;
-                let (draft, start) = successor(ctx, who, args.dry_run)?;
-                let options = match start {
-                    Some(start) if options.base.is_none() => {
-                        &SpawnOptions { start: Some(start), ..options.clone() }
-                    }
-                    _ => &options,
-                };
-                plans.push(spawn::plan(ctx, draft, options)?);
-                continue;
+                successor(ctx, who, args.dry_run)?
             }
             _ => {
                 args.start.require_no_issue()?;
                 args.typed.require_unused(&path.to_string_lossy())?;
-                read_task(ctx, path, &args.tasks)?
+                (read_task(ctx, path, &args.tasks)?, None)
             }
         };
-        plans.push(spawn::plan(ctx, draft, &options)?);
+        // What the caller says goes before where an agent left off.
+        let start = start.filter(|_| options.base.is_none()).or_else(|| options.start.clone());
+        plans.push(spawn::plan(ctx, draft, &SpawnOptions { start, ..options.clone() })?);
     }
     for plan in plans.iter_mut().filter(|_| args.pipeline) {
         if let Some(next) = &plan.role.handoff {
@@ -236,7 +230,7 @@ fn is_task_file(ctx: &Ctx, path: &Path) -> bool {
     path.as_os_str() == "-" || is_named_so || ctx.absolute(path).is_file()
 }
 
-/// The task of the agent that takes over from an agent, whose work is judged first.
+/// The task of the agent that takes over from an agent, whose work is judged first, and where it starts if others wrote that.
 fn successor(ctx: &Ctx, who: &str, dry_run: bool) -> Result<(TaskDraft, Option<Start>)> {
     let recording = if dry_run { Recording::Never } else { Recording::Requested };
     let options =
