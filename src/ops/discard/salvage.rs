@@ -158,15 +158,6 @@ impl Salvage {
                 Err(error) if is_cause(&error) => None,
                 found => found?,
             };
-            // What the index names and nothing has is not made by git, which takes a file for unchanged: its content is read as it is.
-            let found = match found {
-                Some(UncommittedWork { commit: Some(commit), .. })
-                    if !ctx.repo.is_partial() && !ctx.repo.is_whole(commit)? =>
-                {
-                    None
-                }
-                found => found,
-            };
             if let Some(found) = found {
                 salvage.work = found.commit;
                 salvage.not_kept = found.not_kept;
@@ -281,7 +272,7 @@ impl UncommittedWork {
     }
 }
 
-/// Makes a commit of the uncommitted work; `None` where the index has more of a path than one tree can hold.
+/// Makes a commit of the uncommitted work; `None` where the index has more of a path than one tree can hold, or names what is missing.
 fn work(
     ctx: &Ctx,
     agent: &Agent,
@@ -305,7 +296,8 @@ fn work(
         }
         found.tree = staged;
         let commit = write_work(&ctx.repo, tip, &found, &whose)?;
-        return Ok(Some(UncommittedWork::new(commit, NotKept::default())));
+        let work = UncommittedWork::new(commit, NotKept::default());
+        return Ok(is_whole(ctx, commit)?.then_some(work));
     }
     let beside = beside(
         &source,
@@ -315,10 +307,19 @@ fn work(
     beside.require_keepable(&source)?;
     let setup = leave_out_setup(ctx, agent, options, tip, &mut found);
     let commit = write_work(&ctx.repo, tip, &found, &whose)?;
+    if !is_whole(ctx, commit)? {
+        return Ok(None);
+    }
     let not_kept = NotKept::new(&beside.all_ignored(source.worktree), &setup, &[]);
     let ignored = beside.ignored;
     let seen = fingerprint.map(|fingerprint| Seen { fingerprint, ignored });
     Ok(Some(UncommittedWork { commit, not_kept, seen }))
+}
+
+/// Whether all of a commit is here: git takes a file that has not changed for what the index names, whether that is there or not.
+fn is_whole(ctx: &Ctx, commit: Option<Oid>) -> Result<bool> {
+    let commit = commit.filter(|_| !ctx.repo.is_partial());
+    commit.map_or(Ok(true), |commit| ctx.repo.is_whole(commit))
 }
 
 /// Takes what is as setup left it out of the work, unless everything is wanted; gives the paths. Where that cannot be
