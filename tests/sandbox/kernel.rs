@@ -5,6 +5,7 @@
 
 use super::Fenced;
 use crate::support::agent::describe;
+use crate::support::terminal::program_side;
 use git_agent::domain::sandbox::Mode;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs;
@@ -208,8 +209,7 @@ impl Setting {
     }
 
     fn terminal(&self) -> Stdio {
-        let terminal = fs::File::options().read(true).write(true).open(&self.terminal);
-        terminal.expect("a terminal").into()
+        program_side(&self.terminal).into()
     }
 
     /// Refused behind the fence, and whether it works without one.

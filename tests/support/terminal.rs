@@ -2,13 +2,16 @@
 
 use super::TestRepo;
 use super::agent::agent_command;
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZero;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -20,10 +23,17 @@ pub fn terminal(rows: u16, columns: u16) -> (File, File) {
     grantpt(&outside).expect("granted");
     unlockpt(&outside).expect("unlocked");
     let name = ptsname(&outside, Vec::new()).expect("named");
-    let name = name.into_string().expect("UTF-8");
-    let inside = File::options().read(true).write(true).open(name);
+    let inside = program_side(Path::new(&name.into_string().expect("UTF-8")));
     tcsetwinsize(&outside, size(rows, columns)).expect("sized");
-    (outside.into(), inside.expect("a terminal"))
+    (outside.into(), inside)
+}
+
+/// Opens the side of the program. Tests that lead a session of their own would have it for their terminal otherwise, and no program of
+/// theirs could read from it.
+pub fn program_side(terminal: &Path) -> File {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(OFlags::NOCTTY.bits().cast_signed());
+    options.open(terminal).expect("a terminal")
 }
 
 pub fn size(rows: u16, columns: u16) -> Winsize {
