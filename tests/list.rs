@@ -11,7 +11,7 @@ mod reading;
 /// The verdict column.
 mod verdicts;
 
-use crate::support::agent::{SHARED_TASK, TASK, agent_command, json_of};
+use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe, json_of};
 use crate::support::terminal::{read, terminal};
 use crate::support::{TestRepo, isolated};
 use crate::verify::Agent;
@@ -386,4 +386,21 @@ fn what_is_written_after_a_landing_keeps_an_agent_in_the_list() {
     assert_eq!(agent.repo.agent_json(&["list", "--fast"])["agents"], json!([]));
     agent.repo.agent_json(&["merge", &agent.id]);
     assert_eq!(listed(), json!([]));
+}
+
+#[test]
+fn settings_that_cannot_be_used_hide_no_agent() {
+    let agent = Agent::new();
+    agent.repo.write(".config/git-agent.toml", "[limits]\nagnts = 3\n");
+    agent.repo.commit_all("settings");
+    for verb in [&["list"][..], &["report"], &["show", &agent.id]] {
+        let output = agent.repo.agent(verb);
+        let said = describe(&output);
+        assert!(output.status.success() && said.contains("ready"), "{said}");
+        assert_eq!(said.contains("run git agent doctor"), verb[0] == "list", "{said}");
+    }
+    let output = agent.repo.agent(&["doctor"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("settings.unusable") && said.contains("git-agent.toml:2"), "{said}");
 }

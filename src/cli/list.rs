@@ -12,6 +12,7 @@ use crate::error::{Exit, Result};
 use crate::ops::list::{self, CiReport, CiStates, ListOptions, ListReport, ListedAgent, Sort};
 use crate::ops::status::{BundleCount, Fact, OverlapCount, WorkStatus};
 use crate::ops::tree::{self, Node, TreeReport};
+use crate::ops::usage::UsageReport;
 use crate::ops::{pool, usage};
 use globset::{Glob, GlobMatcher};
 use serde_json::{Value, json};
@@ -103,10 +104,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: ListArgs) -> Result<Exit> {
             let overlaps = list::all(ctx, &options, |agent| listing.push(&agent))?;
             listing.add(&overlaps);
             let warm = warm_worktrees(pool::count(ctx)?);
-            let usage = if args.fast { None } else { usage::notable(ctx)? };
-            let usage = usage.map(|usage| format!("{}\n", usage.sentence()));
-            let usage = usage.unwrap_or_default();
-            ui.print(&format!("{}{warm}{usage}", listing.text()))?;
+            // Settings that cannot be used are no reason to hide the agents.
+            let usage = if args.fast { Ok(None) } else { usage::notable(ctx) };
+            let sentence = usage.as_ref().ok().and_then(Option::as_ref).map(UsageReport::sentence);
+            let sentence = sentence.map(|text| format!("{text}\n")).unwrap_or_default();
+            ui.print(&format!("{}{warm}{sentence}", listing.text()))?;
+            if let Err(error) = usage {
+                ui.warn(&format!("{error}; to see what is wrong, run git agent doctor"));
+            }
         }
         _ => ui.answer(&list::list(ctx, &options)?)?,
     }

@@ -37,6 +37,7 @@ codes! {
     WorktreeConfigOff, "settings.worktree-config-off", Problem, "Git passes over config.worktree, and with it over the hooks of agents' worktrees.";
     HooksLedAway, "settings.hooks-led-away", Problem, "The repository's own hooks do not run, because every worktree uses the hooks of one agent.";
     PrunesAtOnce, "settings.prunes-at-once", Problem, "git gc deletes unreachable objects at once, also those that a command is about to use.";
+    SettingsUnusable, "settings.unusable", Problem, "Settings or limits of this repository cannot be used, so spawns, runs and messages are refused.";
     LimitsHold, "settings.limits", Information, "What agents take of the disk and cost is bounded by what is free and by the limits that are set; spawns and runs beyond are refused or wait.";
     HostDistrusts, "settings.host-distrusts", Information, "Hooks that are registered in the project do not run in the sessions of this host, so only commits are held to an agent's scope.";
     SpawnAbandoned, "spawns.abandoned", Problem, "A spawn was interrupted; a branch, a worktree and a row may be half made.";

@@ -5,7 +5,7 @@
 use crate::agents::hooks::inspection;
 use crate::agents::{Ctx, worktree};
 use crate::domain::diagnosis::Sign;
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::git::Repo;
 use crate::git::config::ConfigFile;
 use crate::git::program::Version;
@@ -62,14 +62,23 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             found.push(unset(Sign::HooksLedAway, file, HOOKS_PATH, &value));
         }
     }
-    found.extend(usage::notable(ctx)?.map(|usage| {
-        let limits = match usage.limits.as_slice() {
-            [] => "no limit is set".to_owned(),
-            limits => format!("the limits are: {}", limits.join(", ")),
-        };
-        let what = format!("{}; {limits}", usage.sentence());
-        DoctorFinding::report(Sign::LimitsHold, what, "git agent setup config")
-    }));
+    let config = "git agent setup config";
+    found.extend(match usage::notable(ctx) {
+        Ok(usage) => usage.map(|usage| {
+            let limits = match usage.limits.as_slice() {
+                [] => "no limit is set".to_owned(),
+                limits => format!("the limits are: {}", limits.join(", ")),
+            };
+            let what = format!("{}; {limits}", usage.sentence());
+            DoctorFinding::report(Sign::LimitsHold, what, config)
+        }),
+        Err(error) if matches!(error.code(), Code::SettingsInvalid | Code::Usage) => {
+            let details = error.details().iter().map(|line| line.trim());
+            let what: Vec<&str> = [error.message()].into_iter().chain(details).collect();
+            Some(DoctorFinding::report(Sign::SettingsUnusable, what.join("; "), config))
+        }
+        Err(error) => return Err(error),
+    });
     if let Ok(Some(main)) = repo.main_worktree() {
         let registered =
             hosts::registrations().filter(|known| host_trust::is_registered(known, &main));
