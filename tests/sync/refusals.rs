@@ -158,3 +158,27 @@ fn an_agent_cannot_reach_a_remote_with_the_keys_of_the_user() {
     assert_eq!(hub.remote_tip("refs/notes/agents"), "");
     assert_eq!(hub.remote_tip("refs/agents/claim/x"), "");
 }
+
+#[test]
+fn a_ref_that_stands_in_the_way_of_ours_is_named_and_not_waited_for() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    row(clone, "a");
+    for stone in ["refs/notes/agents/below", "refs/notes"] {
+        git_in(&hub.bare, ["update-ref", stone, "main"]);
+        let name = format!("git push origin --delete {stone}");
+        refused(clone, &["cannot have refs/notes/agents", &name]);
+        git_in(&hub.bare, ["update-ref", "-d", stone]);
+    }
+    let task = super::claims::task(&hub);
+    for stone in
+        [&super::claims::CLAIM.replace("/task-1", ""), &format!("{}/x", super::claims::CLAIM)]
+    {
+        git_in(&hub.bare, ["update-ref", stone, "main"]);
+        let (code, said) = super::claims::work(clone, &task, super::claims::WORK);
+        assert_eq!(code, Some(4), "{said}");
+        assert!(said.contains(&format!("has {stone}, so")), "{said}");
+        git_in(&hub.bare, ["update-ref", "-d", stone]);
+    }
+    assert_eq!(super::claims::work(clone, &task, super::claims::WORK).0, Some(0));
+}

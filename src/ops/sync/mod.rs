@@ -32,7 +32,7 @@ use crate::ops::sync::claim::TaskClaim;
 use crate::proc::launch;
 use crate::store::{Chain, chain, layout, lock};
 use exchange::Exchange;
-pub(crate) use push::refused;
+pub(crate) use push::{refused, require_place};
 use serde::Serialize;
 use std::time::{Duration, Instant};
 

@@ -44,6 +44,25 @@ pub(crate) fn refused(remote: &str, refname: &str, reason: &str, outcome: &PushO
     }
 }
 
+/// Refuses a ref for which the remote has no place: a server says of one that stands in the way what it says of a writer that was
+/// faster, and it goes by no waiting.
+///
+/// # Errors
+/// `remote-refused`.
+pub(crate) fn require_place(remote: &str, refname: &str, listed: &RemoteRefs) -> Result<()> {
+    let is_below = |name: &str, above: &str| {
+        name.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
+    };
+    let in_the_way = |name: &&String| is_below(name, refname) || is_below(refname, name);
+    let Some(name) = listed.keys().find(in_the_way) else {
+        return Ok(());
+    };
+    let what = format!("the remote `{remote}` has {name}, so it cannot have {refname}");
+    Err(Error::new(Code::RemoteRefused, what)
+        .hint(format!("to see it, run git fetch {remote} {name}"))
+        .hint(format!("to make place, run git push {remote} --delete {name}")))
+}
+
 impl Exchange<'_> {
     /// Pushes what is new here before the remote is listed: it is likely to be where it was seen last. Where it is not, the
     /// lease fails before anything is sent. Whether the push has succeeded is read from the list that follows. A clone that
@@ -216,7 +235,10 @@ impl Exchange<'_> {
                         self.report.heal(&one.shared);
                     }
                 }
-                Arrival::Late => late.push(one),
+                Arrival::Late => {
+                    require_place(&self.remote, &one.shared, proof)?;
+                    late.push(one);
+                }
                 Arrival::Refused => {
                     let reason = refusal.map(|refusal| refusal.reason.as_str());
                     return Err(self.refused(&one.shared, reason, outcome));
@@ -268,7 +290,10 @@ impl Exchange<'_> {
                     return Err(self.refused(refname, Some(&refusal.reason), &outcome));
                 }
                 // Another clone has united it and deleted it already, or writes under the same name.
-                _ => return Ok(None),
+                _ => {
+                    require_place(&self.remote, refname, &proof)?;
+                    return Ok(None);
+                }
             }
         }
         Ok(Some(proof))

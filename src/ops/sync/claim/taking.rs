@@ -14,7 +14,7 @@ use crate::git::refs::remote::{self, Fetched, PushManner, RefChange, RefPush, Re
 use crate::ops::sync::claim::{
     ClaimRecord, ClaimReport, LIMIT, TaskClaim, forget, held, lost, lost_key, note_lost, write,
 };
-use crate::ops::sync::{refused, wait};
+use crate::ops::sync::{refused, require_place, wait};
 use crate::store::lock::Guard;
 use crate::store::remote_names::RemoteNames;
 use crate::store::{layout, lock, remote_names};
@@ -212,7 +212,10 @@ impl TaskClaim {
                 let (remote, reason) = (&self.remote, &refusal.reason);
                 Err(refused(remote, &self.refname, reason, &outcome))
             }
-            _ => Ok(Some(listed)),
+            _ => {
+                require_place(&self.remote, &self.refname, &listed)?;
+                Ok(Some(listed))
+            }
         }
     }
 }
