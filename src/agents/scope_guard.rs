@@ -1,7 +1,7 @@
 //! An agent's fence: its policy, read once, ready to judge.
 
 use crate::agents::real_path::real_path;
-use crate::domain::scope::{CaseIndex, CaseRule, is_control_file};
+use crate::domain::scope::{CaseIndex, CaseRule, control_files, is_control_file};
 use crate::domain::violation::{Boundary, Links, OtherNames, Reason};
 use crate::domain::{
     Agent, BundleRule, Change, ChangeKind, Glob, Isolation, Oid, RepoPath, Scope, Violation,
@@ -331,6 +331,44 @@ pub(crate) fn spell_out_directories(
         }
     }
     Ok(())
+}
+
+/// The globs of control files beside the ones that every repository has: those of agent hosts, and of its hooks in the tree.
+///
+/// # Errors
+/// Those of reading the configuration.
+pub(crate) fn other_controls(repo: &Repo) -> Result<Vec<String>> {
+    Ok(hosts::control_files().map(str::to_owned).chain(hooks_in_tree(repo)?).collect())
+}
+
+/// The files below the directory that `core.hooksPath` names, as a glob, where it lies in the tree of the repository.
+fn hooks_in_tree(repo: &Repo) -> Result<Option<String>> {
+    let Some(setting) = repo.config_string("core.hooksPath")? else {
+        return Ok(None);
+    };
+    let path = Path::new(&setting);
+    let inside = if path.is_absolute() { path.strip_prefix(repo.root()?).ok() } else { Some(path) };
+    let inside = inside.and_then(Path::to_str);
+    let inside = inside.map(|inside| inside.trim_start_matches("./").trim_end_matches('/'));
+    // The top itself would deny everything.
+    let inside = inside.filter(|name| !name.is_empty());
+    Ok(inside.map(|directory| format!("{directory}/**")))
+}
+
+/// The first path that is a control file, also under another name, of those that differ between two trees.
+///
+/// # Errors
+/// Those of reading trees and the configuration.
+pub(crate) fn changed_control_file(repo: &Repo, old: Oid, new: Oid) -> Result<Option<Vec<u8>>> {
+    let everything = [Glob::parse("**").map_err(Error::bug)?];
+    let controls = control_files(&everything, other_controls(repo)?);
+    let controls: Vec<Glob> = controls.into_keys().collect();
+    let scope = Scope::new(&everything, &controls).map_err(Error::bug)?;
+    let boundary = Boundary { scope, edits: true, bundle: None };
+    let changes = repo.tree_changes(&[old], new)?;
+    let others = other_names(repo, &[old], &boundary, &changes, &SharedLinks::default())?;
+    let judge = |change| boundary.violation(change, BundleRule::Writable, &others);
+    Ok(changes.iter().find_map(judge).map(|violation| violation.path))
 }
 
 /// Scopes that were compiled before, by what was recorded, and the symlinks of bases.

@@ -11,7 +11,7 @@
 
 use crate::agents::assignment::{Assignment, PromptWish, Workplace};
 use crate::agents::liveness;
-use crate::agents::scope_guard::spell_out_directories;
+use crate::agents::scope_guard::{other_controls, spell_out_directories};
 use crate::agents::{Ctx, Scratch, Work, authority, lookup, worktree};
 use crate::domain::scope::{
     Opened, control_files, deny_control_files, effective_denylist, may_meet,
@@ -20,9 +20,8 @@ use crate::domain::task::TaskOptions;
 use crate::domain::{Agent, Glob, Oid, RoleSet, Task, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
-use crate::hosts;
 use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::ops::spawn::{denied, hooks_in_tree, require_matched, unmatched};
+use crate::ops::spawn::{denied, require_matched, unmatched};
 use crate::store::{
     briefing, keep, layout, ledger, lock, repository_settings, roles, spawn_commit,
 };
@@ -259,8 +258,7 @@ fn denylist(
     roles: &RoleSet,
 ) -> Result<(Vec<Glob>, Opened)> {
     let base = agent.base.as_ref().ok_or_else(|| Error::bug("a live agent must have a base"))?;
-    let others: Vec<String> =
-        hosts::control_files().map(str::to_owned).chain(hooks_in_tree(&ctx.repo)?).collect();
+    let others = other_controls(&ctx.repo)?;
     // A role that does not edit has no need of them, as at the spawn.
     let (scope, everything) = if old.edits {
         (task.whitelist.as_slice(), vec![Glob::parse("**").map_err(Error::bug)?])

@@ -23,20 +23,6 @@ const MOST_NAMES: usize = 100_000;
 /// So many names are suggested for a glob.
 const SUGGESTIONS: usize = 3;
 
-/// The files below the directory that `core.hooksPath` names, as a glob, where it lies in the tree of the repository.
-pub(in crate::ops) fn hooks_in_tree(repo: &Repo) -> Result<Option<String>> {
-    let Some(setting) = repo.config_string("core.hooksPath")? else {
-        return Ok(None);
-    };
-    let path = Path::new(&setting);
-    let inside = if path.is_absolute() { path.strip_prefix(repo.root()?).ok() } else { Some(path) };
-    let inside = inside.and_then(Path::to_str);
-    let inside = inside.map(|inside| inside.trim_start_matches("./").trim_end_matches('/'));
-    // The top itself would deny everything.
-    let inside = inside.filter(|name| !name.is_empty());
-    Ok(inside.map(|directory| format!("{directory}/**")))
-}
-
 /// The control files of this program: they decide what agents do, and no other program.
 const OWN: [&str; 3] = [PATH, "roles/*.toml", ".worktreeinclude"];
 

@@ -1,6 +1,6 @@
 //! Everything a spawn decides, decided before anything is made.
 
-use crate::agents::scope_guard::spell_out_directories;
+use crate::agents::scope_guard::{other_controls, spell_out_directories};
 use crate::agents::{Ctx, assignment, authority, projects, real_path};
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;
@@ -17,7 +17,6 @@ use crate::domain::{
 use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::refs;
-use crate::hosts;
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::{
     AgentNames, GivenTask, PlannedCommit, PlannedPlace, PlannedSetup, SpawnOptions, SpawnPlan,
@@ -302,9 +301,7 @@ impl<'a> Planner<'a> {
         let (mut opened, mut kept_out) = (Opened::new(), None);
         if (checked.is_typed || checked.was_accepted) && role.edits {
             // A typed task that may touch everything hardly means the files that decide what other people's programs run.
-            let hooks = globs::hooks_in_tree(&self.ctx.repo)?;
-            let others = hosts::control_files().map(str::to_owned).chain(hooks);
-            let controls = control_files(&task.whitelist, others);
+            let controls = control_files(&task.whitelist, other_controls(&self.ctx.repo)?);
             if checked.is_typed && controls.values().all(Vec::is_empty) {
                 kept_out = globs::control_file(&self.ctx.repo, trees, &controls)?;
             }

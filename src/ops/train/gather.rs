@@ -2,9 +2,10 @@
 
 use crate::agents::check_memory::known_time;
 use crate::agents::parallel::Queue;
+use crate::agents::scope_guard::changed_control_file;
 use crate::agents::{Ctx, Work, at_work, lookup, parallel};
 use crate::domain::finding::verdict_word;
-use crate::domain::{Agent, Isolation, State};
+use crate::domain::{Agent, Isolation, Quoted, State};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::merge::{
     JudgedPlan, LandingState, MergeOptions, MergePlan, before, concerns_all, execute,
@@ -246,6 +247,28 @@ pub(super) fn close_conflict(ctx: &Ctx, options: &TrainOptions, item: &mut Rider
     Ok(())
 }
 
+/// Refuses an agent that the caller did not name, that another clone made and that changes a control file: that clone wrote the policy that allows
+/// it, too.
+///
+/// # Errors
+/// `agent-state`, and those of reading trees.
+fn require_harmless(ctx: &Ctx, plan: &MergePlan) -> Result<()> {
+    if plan.landed.is_some() || ctx.ledger().is_made_here(&plan.agent)? {
+        return Ok(());
+    }
+    let base = ctx.repo.read_commit(plan.base)?.tree;
+    let Some(path) = changed_control_file(&ctx.repo, base, plan.merged_tree)? else {
+        return Ok(());
+    };
+    let (short, path) = (plan.agent.id.short(), Quoted(&path));
+    let what = format!(
+        "agent {short} was made in another clone and changes {path}, which decides what programs do here, so it lands by its name alone"
+    );
+    Err(Error::new(Code::AgentState, what)
+        .hint(format!("to see its work, run git agent diff {short}"))
+        .hint(format!("to land it, run git agent merge {short}")))
+}
+
 impl Rider {
     fn new(target: &str, found: Result<Agent>) -> Result<Rider> {
         match found {
@@ -334,6 +357,9 @@ impl Rider {
                 && error.code() == Code::AgentState
             {
                 return Err(error);
+            }
+            if options.agents.is_empty() {
+                require_harmless(ctx, &plan)?;
             }
             self.verdict = Some("accept");
             self.report.lands_on = Some(plan.target.clone());
