@@ -4,6 +4,8 @@
 mod claims;
 /// The end of a task.
 mod deliveries;
+/// What one clone says of the agents of another.
+mod elsewhere;
 /// What a forge merges.
 mod forge;
 /// Hooks of the user's that synchronise.

@@ -430,11 +430,11 @@ fn an_agent_takes_nothing_back_and_another_clone_neither() {
         })
     };
     let (first, second) = ("op-0000000000a1", "op-0000000000a2");
-    let renamed = theirs("renamed", first, json!({"name": "theirs"}));
+    let deferred = theirs("deferred", first, json!({"reason": "theirs"}));
     let undone = theirs("undone", second, json!({"operation": first}));
-    for (line, name) in [(renamed, json!("theirs")), (undone, shown["name"].clone())] {
+    for (line, is_deferred) in [(deferred, true), (undone, false)] {
         team.repo.git(["notes", "--ref=agents", "append", "-m", &line.to_string(), spawn]);
-        assert_eq!(team.json(&["show", id])["name"], name);
+        assert_eq!(team.json(&["show", id])["deferred"], is_deferred);
     }
 }
 

@@ -275,23 +275,13 @@ impl Ledger<'_> {
         }
         let body = self.lines(agent.spawn_commit)?;
         let row = Row::read(&body, agent.id);
-        let is_spawn = |(line, event): (&[u8], &Event)| {
-            matches!(event.what, What::Spawned(_)) && own_lines.has(line)
-        };
-        // Where it was spawned by a program that noted no lines, the number of the clone has to do.
-        let is_noted = row.pairs().any(is_spawn);
-        let counts = |(line, event): &(&[u8], &Event)| {
-            !settles(&event.what)
-                || if is_noted { own_lines.has(line) } else { Some(event.at.clone_number()) == own }
-        };
-        let events = row.pairs().filter(counts);
-        let events: Vec<Event> = events.map(|(_, event)| event.clone()).collect();
+        // The row as a whole says that it is done; of that, what this clone knows is asked.
+        let is_beginning = |what: &What| matches!(what, What::Spawning(_) | What::Spawned(_));
+        let counts =
+            |(line, event): &(&[u8], &Event)| is_beginning(&event.what) || own_lines.has(line);
+        let events: Vec<Event> =
+            row.pairs().filter(counts).map(|(_, event)| event.clone()).collect();
         let told = Agent::fold(agent.spawn_commit, &events);
         Ok(told.is_some_and(|told| told.state == State::Done))
     }
-}
-
-/// Whether an event says that an agent is done, or could have said that.
-fn settles(what: &What) -> bool {
-    matches!(what, What::Done { .. } | What::Exited(_) | What::Verified(_))
 }

@@ -5,7 +5,7 @@
 //! claim counts if this clone made it (`closed`), or if objects prove the landing ([`super::landed`]); otherwise
 //! the agent is what its other events say, and [`Agent::claimed`] names what its row says.
 
-use super::row::Row;
+use super::row::{OwnLines, Row};
 use super::spawn_commit::{self, SpawnCommit};
 use super::{fsx, landed, layout, remote_names};
 use crate::domain::event::{Spawned, Spawning};
@@ -24,6 +24,7 @@ use std::path::Path;
 pub(super) struct Belief<'r> {
     repo: &'r Repo,
     closed: OnceCell<Closed>,
+    own: OnceCell<OwnLines>,
     /// The names of the admin directories of linked worktrees.
     linked: OnceCell<HashSet<String>>,
     /// The full names of local branches.
@@ -33,7 +34,13 @@ pub(super) struct Belief<'r> {
 impl<'r> Belief<'r> {
     /// Nothing is read yet.
     pub(super) fn new(repo: &'r Repo) -> Belief<'r> {
-        Belief { repo, closed: OnceCell::new(), linked: OnceCell::new(), branches: OnceCell::new() }
+        Belief {
+            repo,
+            closed: OnceCell::new(),
+            own: OnceCell::new(),
+            linked: OnceCell::new(),
+            branches: OnceCell::new(),
+        }
     }
 
     /// The agent that a row makes here; `None` where no event is its own.
@@ -46,10 +53,11 @@ impl<'r> Belief<'r> {
         // believed, in this order, because each fold sees only what the one before left: an amendment that was taken back
         // needs no proof, and whether a landing is denied depends on the events that stand. A struck event stays in the row.
 
-        // 1. What this clone did, only this clone takes back.
+        // 1. What this clone did, only this clone takes back, and what it decided, only this clone decides anew.
         let lasting = self.lasting(AgentId::from_spawn_commit(spawn_commit), row)?;
-        let is_taken_back_elsewhere = lasting.events.len() < row.events.len();
-        let mut row = lasting.as_ref();
+        let decided = self.decided(&lasting)?;
+        let is_taken_back_elsewhere = decided.events.len() < row.events.len();
+        let mut row = decided.as_ref();
         let Some(mut agent) = fold_origins(self.repo, spawn_commit, row) else {
             return Ok(None);
         };
@@ -111,6 +119,15 @@ impl<'r> Belief<'r> {
                 row.events.iter().filter(|event| event.operation.as_ref() == Some(operation));
             closed.has_taken_back(id, operation) || !events.any(is_own)
         })))
+    }
+
+    /// The row without what is against what this clone decided.
+    fn decided<'a, 'b>(&self, row: &'a Row<'b>) -> Result<Cow<'a, Row<'b>>> {
+        if !row.may_be_overruled() {
+            return Ok(Cow::Borrowed(row));
+        }
+        let own = load(&self.own, || OwnLines::load(self.repo.common_dir()))?;
+        Ok(Cow::Owned(row.decided_by(own)))
     }
 
     /// Whether this clone might deny that an agent is over; where not, what its row says stands.
@@ -181,7 +198,7 @@ impl<'r> Belief<'r> {
 const AMENDED_ELSEWHERE: &str = "its row says that its policy was amended, and this clone did not do that; the policy that it was spawned with binds here";
 
 /// What a row says of which another clone took back what this one did.
-const TAKEN_BACK_ELSEWHERE: &str = "its row says that what this clone did was taken back, and this clone did not do that; it stands here";
+const TAKEN_BACK_ELSEWHERE: &str = "its row says that what this clone did was taken back or decided otherwise, and this clone did not do that; it stands here";
 
 /// Why a claim is not believed, in words.
 fn doubt(claimed: State) -> String {

@@ -6,7 +6,7 @@
 //! is therefore the last one only until the next is written. The order depends on the lines alone: two clones with the
 //! same lines read the same row, whatever their clocks say.
 
-use crate::domain::{AgentId, Event, Oid, OperationId, Stamp, State, What};
+use crate::domain::{AgentId, Event, Oid, OperationId, Stamp, State, What, operation};
 use crate::error::Result;
 use crate::git::notes;
 use crate::store::{fsx, layout};
@@ -127,7 +127,40 @@ impl<'b> Row<'b> {
         })
     }
 
-    fn filtered(&self, is_denied: impl Fn(&[u8], &Event) -> bool) -> Row<'b> {
+    /// Whether anything in it could be against what another clone decided: a name, or that an agent goes on which was put off or failed.
+    pub(super) fn may_be_overruled(&self) -> bool {
+        let mut events = self.events.iter();
+        self.events.iter().any(|event| matches!(event.what, What::Renamed { .. }))
+            || events.any(|event| stops(&event.what)) && events.any(moves)
+    }
+
+    /// The row without what another clone says against what this one decided: what an agent that it made is called, and that an agent
+    /// goes on which it put off or saw fail.
+    pub(super) fn decided_by(&self, own: &OwnLines) -> Row<'b> {
+        let is_own: Vec<bool> = self.pairs().map(|(line, _)| own.has(line)).collect();
+        let made_here = is_own.first() == Some(&true);
+        // What a clone did last decides: where that stopped the agent, no line of another one after it sets it going.
+        let taken_back = operation::taken_back(&self.events);
+        let counts = |event: &Event| {
+            let operation = event.operation.as_ref();
+            moves(event) && !operation.is_some_and(|id| taken_back.contains(id))
+        };
+        let last = self.events.iter().zip(&is_own).rposition(|(event, own)| *own && counts(event));
+        let stopped = last.filter(|at| self.events.get(*at).is_some_and(|it| stops(&it.what)));
+        let mut own = is_own.into_iter().enumerate();
+        self.filtered(|_, event| {
+            let Some((at, is_own)) = own.next() else {
+                return false;
+            };
+            !is_own
+                && match &event.what {
+                    What::Renamed { .. } => made_here,
+                    _ => moves(event) && stopped.is_some_and(|stopped| at > stopped),
+                }
+        })
+    }
+
+    fn filtered(&self, mut is_denied: impl FnMut(&[u8], &Event) -> bool) -> Row<'b> {
         let pairs = self.pairs().filter(|(line, event)| !is_denied(line, event));
         let (lines, events) = pairs.map(|(line, event)| (line, event.clone())).unzip();
         Row { lines, events }
@@ -164,6 +197,21 @@ impl<'b> Row<'b> {
         }
         sorted(&before, &after, |index| (time[index], index))
     }
+}
+
+/// Whether an event puts an agent off, or says that it failed.
+fn stops(what: &What) -> bool {
+    match what {
+        What::Deferred { .. } | What::Failed { .. } => true,
+        What::Exited(exited) => !exited.is_success(),
+        _ => false,
+    }
+}
+
+/// Whether after an event an agent may be put off or failed no more, or the other way round.
+fn moves(event: &Event) -> bool {
+    let goes_on = matches!(event.what, What::Done { .. } | What::Started(_) | What::Reopened {});
+    goes_on || event.what.brings_back() || stops(&event.what)
 }
 
 /// The lines that an event names.

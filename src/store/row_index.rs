@@ -20,8 +20,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const ENTRIES: Copied = Copied {
-    // Entries of the first forms do not say that a policy was amended, or that something was taken back.
-    kind: "git-agent row index 4 ",
+    // Entries of the first forms give a state also where this clone has a say in it.
+    kind: "git-agent row index 5 ",
     path: layout::row_index,
     worth: 8,
     keep: |key, body| RowEntry::made_of(key, &body),
@@ -146,6 +146,7 @@ impl<'e> RowEntry<'e> {
             // own decisions are asked.
             state: (belief::is_plain(&row.events)
                 && agent.amended.is_none()
+                && !row.may_be_overruled()
                 && operation::taken_back(&row.events).is_empty())
             .then_some(Cow::Borrowed(state)),
             started: agent.started.timestamp_micros(),

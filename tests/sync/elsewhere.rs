@@ -1,0 +1,133 @@
+//! What one clone says of the agents of another.
+
+use super::{Hub, json, spawn};
+use crate::support::agent::describe;
+use crate::support::git_in;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// An agent of this clone that wrote a file, is done, and has committed that; gives its id.
+fn done(clone: &Path, file: &str) -> String {
+    done_with(clone, file, &[])
+}
+
+/// As [`done`], spawned with these further words.
+fn done_with(clone: &Path, file: &str, words: &[&str]) -> String {
+    let spawned = spawn(clone, &[&["--no-bundle", "--new", file], words].concat());
+    let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+    let file = worktree.join(file);
+    std::fs::create_dir_all(file.parent().expect("a directory")).expect("made");
+    std::fs::write(file, "new\n").expect("written");
+    let id = spawned["agent_id"].as_str().expect("an id").to_owned();
+    json(clone, &["commit", &id, "-m", "work"]);
+    json(clone, &["mark", "done", &id]);
+    id
+}
+
+/// What the second clone says of what the first one has, once both have it.
+fn say(hub: &Hub, words: &[&str]) {
+    let [one, two] = [&hub.clones[0], &hub.clones[1]];
+    json(one, &["sync"]);
+    json(two, &["sync"]);
+    json(two, words);
+    json(two, &["sync"]);
+    json(one, &["sync"]);
+}
+
+fn shown(clone: &Path, id: &str) -> Value {
+    json(clone, &["show", id])
+}
+
+#[test]
+fn an_agent_goes_by_the_name_that_its_own_clone_gave_it() {
+    let (hub, [one, two]) = Hub::synchronised();
+    say(&hub, &["rename", "a", "b"]);
+    let kept = shown(&one, "a");
+    let id = kept["agent_id"].as_str().expect("an id");
+    assert!(kept["irregular"].to_string().contains("this clone did not do that"), "{kept:#}");
+    assert_eq!(shown(&two, id)["name"], "b");
+    json(&one, &["rename", id, "c"]);
+    json(&one, &["sync"]);
+    json(&two, &["sync"]);
+    assert_eq!(shown(&two, id)["name"], "c");
+}
+
+#[test]
+fn what_was_put_off_or_failed_goes_on_by_the_word_of_its_own_clone_alone() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    let one = &hub.clones[0];
+    for (stop, key) in [("defer", "deferred"), ("fail", "state")] {
+        let file = format!("src/{stop}.rs");
+        let id = done(one, &file);
+        json(one, &["mark", stop, &id, "--reason=a person looks first"]);
+        let stopped = shown(one, &id);
+        let goes_on: [&[&str]; 2] = [&["fail", &id, "--reason=theirs"], &["done", &id]];
+        let goes_on = &goes_on[usize::from(stop == "fail")..];
+        for words in goes_on {
+            say(&hub, &[&["mark"], *words].concat());
+        }
+        let now = shown(one, &id);
+        assert_eq!(now[key], stopped[key], "{now:#}");
+        assert!(now["irregular"].to_string().contains("this clone did not do that"), "{now:#}");
+        for words in goes_on {
+            json(one, &[&["mark"], *words].concat());
+        }
+        let now = shown(one, &id);
+        assert_eq!((&now["state"], &now["deferred"]), (&"done".into(), &false.into()), "{now:#}");
+        // What was put off here and taken back here counts no more.
+        json(one, &["mark", stop, &id, "--reason=again"]);
+        json(one, &["undo"]);
+        say(&hub, &["mark", "fail", &id, "--reason=theirs"]);
+        assert_eq!(shown(one, &id)["state"], "failed");
+        say(&hub, &["mark", "done", &id]);
+        assert_eq!(shown(one, &id)["state"], "done");
+    }
+    json(one, &["train", "--all"]);
+    assert!(one.join("src/defer.rs").exists() && one.join("src/fail.rs").exists());
+}
+
+#[test]
+fn what_another_clone_discarded_lands_where_it_is_done() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    let id = done(&hub.clones[0], "src/two.rs");
+    say(&hub, &["discard", &id, "--force"]);
+    json(&hub.clones[0], &["train", "--all"]);
+    assert!(hub.clones[0].join("src/two.rs").exists());
+}
+
+#[test]
+fn what_decides_what_programs_do_lands_from_another_clone_only_by_its_name() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    let [one, two] = [0, 1].map(|number| hub.clones[number].clone());
+    let harmless = done(&one, "src/two.rs");
+    let workflow = ".github/workflows/build.yml";
+    let control = done(&one, workflow);
+    // A link makes one of any file.
+    let link = done_with(&one, "src/hooks/pre-commit", &["--new", ".husky"]);
+    let worktree =
+        PathBuf::from(json(&one, &["path", &link])["worktree_abspath"].as_str().expect("a path"));
+    std::os::unix::fs::symlink("src/hooks", worktree.join(".husky")).expect("linked");
+    json(&one, &["commit", &link, "-m", "a link"]);
+    json(&one, &["sync"]);
+    json(&two, &["sync"]);
+    git_in(&two, ["fetch", "--quiet"]);
+    for all in [["train", "--all"], ["merge", "--all"]] {
+        let output = super::agent(&two, &all);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.contains(&format!("was made in another clone and changes {workflow}")),
+            "{said}"
+        );
+        assert!(said.contains("changes .husky"), "{said}");
+        assert_eq!(shown(&two, &harmless)["state"], "merged");
+    }
+    json(&two, &["merge", &control]);
+    assert!(two.join(workflow).exists());
+    // The clone that made it lands it with the others.
+    json(&one, &["train", "--all"]);
+    assert!(one.join(workflow).exists());
+}
