@@ -757,8 +757,11 @@ fn init_proposes_what_the_repository_asks_for_and_writes_it_on_a_yes() {
     assert!(!std::path::Path::new(place).starts_with(repo.path()), "{place}");
     let listed = repo.agent_json(&["config"]).to_string();
     assert!(listed.contains("npm ci") && listed.contains("npm test"), "{listed}");
-    let text = refused(&repo.agent(&["init"]), 2);
-    assert!(text.contains("no agent host is set up"), "{text}");
+    for again in [&["init"][..], &["init", "--yes"]] {
+        let output = repo.agent(again);
+        let text = describe(&output);
+        assert!(output.status.success() && text.contains("is there already"), "{text}");
+    }
     // A host that is installed is named; nothing is written, and nothing asked.
     let bin = repo.path().with_file_name("bin");
     std::fs::create_dir(&bin).expect("made");

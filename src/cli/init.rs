@@ -176,6 +176,11 @@ impl Answer for InitReport {
             None => String::new(),
         };
         text.push_str(&registered(self));
+        if text.is_empty() {
+            let set_up =
+                "is there already; to register with an agent host, run git agent init --host";
+            text.push_str(&format!("{} {set_up} <host>\n", paint(BOLD, PATH)));
+        }
         text
     }
 }

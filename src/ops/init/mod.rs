@@ -104,7 +104,9 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     } else {
         None
     };
-    if is_whole && asked.is_empty() && proposal.is_none() {
+    // With settings a repository is set up, and needs no host.
+    let is_set_up = !options.remove && !options.of_user && top.join(PATH).is_file();
+    if is_whole && asked.is_empty() && proposal.is_none() && !is_set_up {
         let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
         return Err(Error::new(
             Code::Usage,
