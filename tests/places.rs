@@ -190,6 +190,29 @@ fn a_repository_that_no_worktree_can_name_says_so() {
 }
 
 #[test]
+fn a_worktree_beside_a_repository_that_was_moved_is_found_also_when_its_agent_is_over() {
+    let repo = TestRepo::with_commit();
+    let place = repo.path().with_file_name("out");
+    let spawned = repo.spawn_task(TASK, &["--path", place.to_str().expect("UTF-8")]);
+    let id = spawned["agent_id"].as_str().expect("an id");
+    fs::write(place.join("src/lib.rs"), "pub fn one() {}\n").expect("written");
+    repo.agent_json(&["reject", id]);
+    let moved = repo.path().with_file_name("moved");
+    fs::rename(repo.path(), &moved).expect("moved");
+    let run = |words: &[&str]| agent_command(&moved).args(words).output().expect("starts");
+    let [found, mended, again] = [&["doctor"][..], &["doctor", "--fix"], &["doctor"]].map(&run);
+    let discarded = run(&["discard", id, "--force"]);
+    fs::rename(&moved, repo.path()).expect("moved back");
+    let said = describe(&found);
+    assert_eq!(found.status.code(), Some(1), "{said}");
+    assert!(said.contains("the repository was moved"), "{said}");
+    for output in [mended, again, discarded] {
+        assert!(output.status.success(), "{}", describe(&output));
+    }
+    assert!(!place.exists());
+}
+
+#[test]
 fn a_tool_that_looks_through_the_root_is_named_once_where_no_place_was_chosen() {
     let package = r#"{"devDependencies": {"vitest": "3"}}"#;
     let repo_with = |package: &str| {

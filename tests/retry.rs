@@ -111,3 +111,16 @@ fn another_try_gets_a_worktree_of_the_same_kind() {
     let said = retry(&repo)["warnings"].to_string();
     assert!(said.contains("--isolation") && !said.contains("briefing"), "{said}");
 }
+
+#[test]
+fn a_briefing_that_went_with_the_first_try_is_missed_by_the_next_one() {
+    let repo = TestRepo::with_commit();
+    let task = format!("briefing = \"The token is in the safe.\"\n{TASK}");
+    repo.spawn_task(&task, &["--name=first"]);
+    // As long as the first one is there, so is what it was told.
+    repo.agent_json(&["fail", "first", "-m", "no"]);
+    let again = retry(&repo)["agent_id"].as_str().expect("an id").to_owned();
+    repo.agent_json(&["discard", &again]);
+    let said = repo.agent_json(&["retry", &again])["warnings"].to_string();
+    assert!(said.contains("a briefing or a system prompt of the first try"), "{said}");
+}

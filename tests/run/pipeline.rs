@@ -141,3 +141,28 @@ fn the_next_agent_is_spawned_by_hand_too() {
         assert!(!refused.status.success(), "{}", describe(&refused));
     }
 }
+
+#[test]
+fn the_settings_of_unjudged_work_set_up_no_next_agent() {
+    let repo = repository(&[("one", "two"), ("two", "auditor")]);
+    let settings = ".config/git-agent.toml";
+    let below =
+        repo.agent_json(&["spawn", "set it up", "--name=x", "--no-bundle", "--new", settings]);
+    let branch = below["branch"].as_str().expect("a branch");
+    repo.agent_json(&["spawn", "go on", "--role=one", "--name=w", "--no-bundle", "--base", branch]);
+    // What the next one starts from has come to hold settings that no person has looked at.
+    let worktree = std::path::Path::new(below["worktree_abspath"].as_str().expect("a worktree"));
+    let escaped = repo.path().with_file_name("escaped");
+    std::fs::create_dir_all(worktree.join(".config")).expect("made");
+    let text = format!("[setup]\nrun = [\"touch {}\"]\n", escaped.display());
+    std::fs::write(worktree.join(settings), text).expect("written");
+    repo.agent_json(&["commit", "x", "-m", "settings"]);
+    repo.agent_json(&["mark", "done", "w"]);
+    let next = repo.agent_json(&["spawn", "--pipeline", "w"]);
+    let next = std::path::Path::new(next["worktree_abspath"].as_str().expect("a worktree"));
+    assert!(next.join(settings).exists(), "it starts from what is there by now");
+    assert!(!escaped.exists(), "it is not judged yet");
+    repo.agent_json(&["merge", "x"]);
+    repo.agent_json(&["spawn", "do it", "--name=after"]);
+    assert!(escaped.exists());
+}
