@@ -261,9 +261,32 @@ impl Ledger<'_> {
         let own_lines = OwnLines::load(self.repo.common_dir())?;
         let body = self.lines(agent.spawn_commit)?;
         let row = Row::read(&body, agent.id);
-        // The first says what it started from.
-        let first = row.pairs().next();
-        Ok(first.is_some_and(|(line, _)| own_lines.has(line)))
+        Ok(row.is_made_by(&own_lines))
+    }
+
+    /// As [`Ledger::events`], without what another clone says of an agent of this one: that work of it was kept, given back or let go of,
+    /// and what was achieved.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `io`.
+    pub fn own_events(&self, spawn_commit: Oid) -> Result<Vec<Event>> {
+        let own_lines = OwnLines::load(self.repo.common_dir())?;
+        let body = self.lines(spawn_commit)?;
+        let row = Row::read(&body, AgentId::from_spawn_commit(spawn_commit));
+        let is_made_here = row.is_made_by(&own_lines);
+        let counts = |(line, event): &(&[u8], &Event)| {
+            let is_claim = matches!(
+                event.what,
+                What::Salvaged { .. }
+                    | What::Discarded { .. }
+                    | What::Rescued { .. }
+                    | What::Undone { .. }
+                    | What::Expired { .. }
+                    | What::Done { .. }
+            );
+            !is_claim || !is_made_here || own_lines.has(line)
+        };
+        Ok(row.pairs().filter(counts).map(|(_, event)| event.clone()).collect())
     }
 
     fn is_done_by_own_word(&self, agent: &Agent, own_lines: &OwnLines) -> Result<bool> {
@@ -277,11 +300,16 @@ impl Ledger<'_> {
         let row = Row::read(&body, agent.id);
         // The row as a whole says that it is done; of that, what this clone knows is asked.
         let is_beginning = |what: &What| matches!(what, What::Spawning(_) | What::Spawned(_));
-        let counts =
-            |(line, event): &(&[u8], &Event)| is_beginning(&event.what) || own_lines.has(line);
+        // Where it was spawned by a program that noted no lines, the number of this clone has to do.
+        let is_noted = row.is_made_by(own_lines) || !admin_dir.exists();
+        let counts = |(line, event): &(&[u8], &Event)| {
+            let is_own =
+                || own_lines.has(line) || !is_noted && Some(event.at.clone_number()) == own;
+            is_beginning(&event.what) || is_own()
+        };
         let events: Vec<Event> =
             row.pairs().filter(counts).map(|(_, event)| event.clone()).collect();
         let told = Agent::fold(agent.spawn_commit, &events);
-        Ok(told.is_some_and(|told| told.state == State::Done))
+        Ok(told.is_some_and(|told| told.state == State::Done && !told.deferred))
     }
 }

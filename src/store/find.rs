@@ -32,7 +32,11 @@ impl Ledger<'_> {
         // To look for names takes every row. No id of four billion begins by chance as an alias of eight digits
         // reads, and spawn gives none that one begins with already.
         if found.is_empty() || who.len() < SHORT_ID {
-            let mut named = meant(self.agents_named(who)?);
+            let all = self.agents_named(who)?;
+            let mut named = meant(all.clone());
+            if all.len() > 1 {
+                self.add_own(&mut named, all)?;
+            }
             // An agent whose alias begins as its own id must not be ambiguous with itself.
             named.retain(|agent| found.iter().all(|other| other.id != agent.id));
             found.extend(named);
@@ -43,6 +47,23 @@ impl Ledger<'_> {
                 .remedy("to see the agents there are", Remedy::Agents)),
             _ => Err(ambiguous(who, &found)),
         }
+    }
+
+    /// Adds the agents of this clone to those that a name means, where none of these is one: another clone calls its own what it likes,
+    /// and which is meant only the caller knows.
+    fn add_own(&self, named: &mut Vec<Agent>, all: Vec<Agent>) -> Result<()> {
+        for agent in &*named {
+            if self.is_made_here(agent)? {
+                return Ok(());
+            }
+        }
+        for agent in all.into_iter().rev() {
+            if self.is_made_here(&agent)? {
+                named.push(agent);
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a row's id or spawn commit begins with these hex digits.

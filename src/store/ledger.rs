@@ -538,17 +538,15 @@ impl Ledger<'_> {
     /// # Errors
     /// `repo-corrupt` when the ledger is damaged beyond its reflog, `io`.
     pub fn cost_of_day(&self, day: NaiveDate) -> Result<u64> {
-        let Some(clone) = self.clone_number()? else {
-            return Ok(0);
-        };
+        let own_lines = OwnLines::load(self.repo.common_dir())?;
         let mut cost = 0_u64;
         // Stamps begin with the day, so that rows of other days are not folded.
         for agent in self.agents_mentioning(&day.format("%Y%m%dT").to_string())? {
-            for event in self.events(agent.spawn_commit)? {
-                let is_ours = event.at.clone_number() == clone;
+            let body = self.lines(agent.spawn_commit)?;
+            for (line, event) in Row::read(&body, agent.id).pairs() {
                 if let What::Exited(exited) = &event.what
-                    && is_ours
                     && event.at.time().date_naive() == day
+                    && own_lines.has(line)
                 {
                     let own = exited.session.cost_micro_usd.unwrap_or(0);
                     cost = cost.saturating_add(own);

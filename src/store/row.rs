@@ -131,19 +131,20 @@ impl<'b> Row<'b> {
     pub(super) fn may_be_overruled(&self) -> bool {
         let mut events = self.events.iter();
         self.events.iter().any(|event| matches!(event.what, What::Renamed { .. }))
-            || events.any(|event| stops(&event.what)) && events.any(moves)
+            || events.any(|event| stops(&event.what)) && events.any(|event| moves(&event.what))
     }
 
     /// The row without what another clone says against what this one decided: what an agent that it made is called, and that an agent
-    /// goes on which it put off or saw fail.
+    /// goes on which it put off, saw fail, turned down or closed.
     pub(super) fn decided_by(&self, own: &OwnLines) -> Row<'b> {
         let is_own: Vec<bool> = self.pairs().map(|(line, _)| own.has(line)).collect();
-        let made_here = is_own.first() == Some(&true);
+        let made_here = self.is_made_by(own);
         // What a clone did last decides: where that stopped the agent, no line of another one after it sets it going.
         let taken_back = operation::taken_back(&self.events);
         let counts = |event: &Event| {
             let operation = event.operation.as_ref();
-            moves(event) && !operation.is_some_and(|id| taken_back.contains(id))
+            (stops(&event.what) || goes_on(&event.what))
+                && !operation.is_some_and(|id| taken_back.contains(id))
         };
         let last = self.events.iter().zip(&is_own).rposition(|(event, own)| *own && counts(event));
         let stopped = last.filter(|at| self.events.get(*at).is_some_and(|it| stops(&it.what)));
@@ -155,9 +156,15 @@ impl<'b> Row<'b> {
             !is_own
                 && match &event.what {
                     What::Renamed { .. } => made_here,
-                    _ => moves(event) && stopped.is_some_and(|stopped| at > stopped),
+                    what => moves(what) && stopped.is_some_and(|stopped| at > stopped),
                 }
         })
+    }
+
+    /// Whether this clone made the agent. A line of another one may be dated before its own.
+    pub(super) fn is_made_by(&self, own: &OwnLines) -> bool {
+        let is_spawn = |what: &What| matches!(what, What::Spawning(_) | What::Spawned(_));
+        self.pairs().any(|(line, event)| is_spawn(&event.what) && own.has(line))
     }
 
     fn filtered(&self, mut is_denied: impl FnMut(&[u8], &Event) -> bool) -> Row<'b> {
@@ -199,19 +206,28 @@ impl<'b> Row<'b> {
     }
 }
 
-/// Whether an event puts an agent off, or says that it failed.
+/// Whether after an event an agent is put off, failed, turned down or closed.
 fn stops(what: &What) -> bool {
     match what {
         What::Deferred { .. } | What::Failed { .. } => true,
         What::Exited(exited) => !exited.is_success(),
-        _ => false,
+        what => what.ends(),
     }
 }
 
-/// Whether after an event an agent may be put off or failed no more, or the other way round.
-fn moves(event: &Event) -> bool {
-    let goes_on = matches!(event.what, What::Done { .. } | What::Started(_) | What::Reopened {});
-    goes_on || event.what.brings_back() || stops(&event.what)
+/// Whether an event says that an agent goes on, or that it is done.
+fn goes_on(what: &What) -> bool {
+    let said = matches!(what, What::Done { .. } | What::Started(_) | What::Reopened {});
+    said || what.brings_back()
+}
+
+/// Whether an event can take an agent out of the state in which it was stopped, alone or with others.
+fn moves(what: &What) -> bool {
+    let judges = matches!(
+        what,
+        What::Committed { .. } | What::Verified(_) | What::Unjudged { .. } | What::Exited(_)
+    );
+    judges || goes_on(what) || matches!(what, What::Failed { .. } | What::Deferred { .. })
 }
 
 /// The lines that an event names.

@@ -46,6 +46,13 @@ fn an_agent_goes_by_the_name_that_its_own_clone_gave_it() {
     let id = kept["agent_id"].as_str().expect("an id");
     assert!(kept["irregular"].to_string().contains("this clone did not do that"), "{kept:#}");
     assert_eq!(shown(&two, id)["name"], "b");
+    // Nor by a line of another clone that is dated before its first.
+    let spawn = kept["spawn_commit"].as_str().expect("an oid");
+    let line = format!(
+        "{{\"t\":\"20200101T000000.000000Z-000-bbbb\",\"a\":\"{id}\",\"e\":\"noted\",\"by\":\"u\",\"d\":{{\"text\":\"hi\"}}}}"
+    );
+    git_in(&one, ["notes", "--ref=agents", "append", "--no-separator", "-m", &line, spawn]);
+    assert_eq!(shown(&one, id)["name"], "a");
     json(&one, &["rename", id, "c"]);
     json(&one, &["sync"]);
     json(&two, &["sync"]);
@@ -130,4 +137,47 @@ fn what_decides_what_programs_do_lands_from_another_clone_only_by_its_name() {
     // The clone that made it lands it with the others.
     json(&one, &["train", "--all"]);
     assert!(one.join(workflow).exists());
+}
+
+#[test]
+fn a_name_of_this_clone_means_no_agent_of_another_one_unseen() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    let [one, two] = [0, 1].map(|number| hub.clones[number].clone());
+    let own = done_with(&one, "src/two.rs", &["--name=fix"]);
+    json(&one, &["merge", "fix"]);
+    assert_eq!(shown(&one, "fix")["agent_id"], own.as_str());
+    let theirs = done_with(&two, "src/three.rs", &["--name=fix"]);
+    json(&two, &["sync"]);
+    json(&one, &["sync"]);
+    for verb in ["show", "merge"] {
+        let output = super::agent(&one, &[verb, "fix"]);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&own[..8]) && said.contains(&theirs[..8]), "{said}");
+    }
+}
+
+#[test]
+fn what_a_person_has_to_see_of_another_clone_lands_only_by_its_name() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    let [one, two] = [0, 1].map(|number| hub.clones[number].clone());
+    let live = spawn(&two, &["--no-bundle"]);
+    let branch = live["branch"].as_str().expect("a branch");
+    json(&two, &["sync"]);
+    json(&one, &["sync"]);
+    git_in(&one, ["fetch", "--quiet"]);
+    git_in(&one, ["branch", "--quiet", branch, &format!("origin/{branch}")]);
+    let above = done_with(&one, "src/above.rs", &["--base", branch]);
+    let checked = done_with(&one, "src/checked.rs", &["--check", "true"]);
+    json(&one, &["sync"]);
+    json(&two, &["sync"]);
+    git_in(&two, ["fetch", "--quiet"]);
+    let output = super::agent(&two, &["train", "--all", "--sandbox=off"]);
+    let said = describe(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("would land on agent/"), "{said}");
+    assert!(said.contains("would run without a sandbox"), "{said}");
+    assert_eq!([&above, &checked].map(|id| shown(&two, id)["state"].clone()), ["done", "done"]);
 }

@@ -571,3 +571,51 @@ fn the_discard_of_another_clone_s_agent_is_taken_back() {
     let worktree = back["rescued_directory"].as_str().expect("a path");
     assert!(PathBuf::from(worktree).join("src/file-0.rs").exists());
 }
+
+#[test]
+fn what_a_row_says_sets_nothing_going_that_this_clone_stopped() {
+    let team = team(5);
+    let before = team.main();
+    let [deferred, rejected, discarded, kept, free] = [0, 1, 2, 3, 4].map(|it| team.id(it));
+    team.json(&["mark", "defer", deferred]);
+    team.json(&["mark", "reject", rejected]);
+    team.json(&["discard", discarded]);
+    let commit = team.json(&["discard", kept])["salvaged"].clone();
+    let tree = team.repo.git(["rev-parse", "main^{tree}"]);
+    let verified = json!({
+        "accepted": true, "tip": before, "base": before, "tree": tree, "policy": before, "findings": [],
+    });
+    let committed = json!({"commit": before, "tree": before});
+    let lifting =
+        [("verified", verified.clone()), ("committed", committed), ("verified", verified)];
+    forge(&team, 0, "op-beefbeefbeef", &lifting);
+    let brought_back = [("discarded", json!({})), ("rescued", json!({"to": "{worktree}"}))];
+    for number in [1, 2, 3] {
+        forge(&team, number, "op-beefbeefbeef", &brought_back);
+    }
+    // Nor does it say what was kept.
+    let message = format!("x\n\nSalvage: work\nAgent-Id: {kept}\n");
+    let other = team.repo.git(["commit-tree", &tree, "-p", &before, "-m", &message]);
+    forge(&team, 3, "op-beefbeefbeef", &[("salvaged", json!({"commit": other}))]);
+    let shown = team.json(&["show", deferred]);
+    assert_eq!((&shown["state"], &shown["deferred"]), (&json!("done"), &json!(true)), "{shown:#}");
+    assert_eq!([1, 2, 3].map(|it| team.state(it)), ["rejected", "discarded", "discarded"]);
+    let place = team.repo.path().with_file_name("saved");
+    team.json(&["rescue", kept, "--to", place.to_str().expect("UTF-8")]);
+    assert!(place.join("src/file-3.rs").exists(), "{commit}");
+    // An event that only a newer program understands is a matter of its own agent.
+    forge(&team, 0, "op-beefbeefbeee", &[("zzz", json!({"needs": "9.9.9"}))]);
+    team.json(&["train", "--all"]);
+    assert_eq!(team.state(4), "merged", "{free}");
+    assert!(!team.repo.path().join("src/file-0.rs").exists());
+}
+
+#[test]
+fn what_a_run_cost_is_believed_where_it_ran() {
+    let team = team(1);
+    team.repo.git(["config", "agent.limits.costDay", "5"]);
+    let cost = json!({"run": 1, "code": 0, "cost_micro_usd": 999_999_999_999_u64});
+    forge(&team, 0, "op-beefbeefbeef", &[("exited", cost)]);
+    let ran = team.repo.agent(&["run", team.id(0), "--no-wait", "--", "true"]);
+    assert!(ran.status.success(), "{}", describe(&ran));
+}

@@ -388,7 +388,7 @@ fn is_recorded(ledger: &Ledger<'_>, removal: &Leaving) -> Result<bool> {
         return Ok(false);
     }
     let tip = site.tip;
-    let events = ledger.events(agent.spawn_commit)?;
+    let events = ledger.own_events(agent.spawn_commit)?;
     let mut said = since_here(&events).filter_map(|what| match *what {
         What::Discarded { tip } => Some(tip),
         _ => None,

@@ -206,7 +206,7 @@ impl Salvage {
         if found.is_empty() {
             return Ok(found);
         }
-        let events = ctx.ledger().events(agent.spawn_commit)?;
+        let events = ctx.ledger().own_events(agent.spawn_commit)?;
         // The newest counts for those who give work back, so what was kept before something else was is said anew.
         let told = since_here(&events).filter(|what| matches!(what, What::Salvaged { .. }));
         let is_told = told.take(found.len()).eq(found.iter().rev());
@@ -352,7 +352,7 @@ fn leave_out_setup(
 
 /// The salvage in the agent's row that holds this tree, as its worktree or as its index.
 fn salvaged_as(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<Option<Oid>> {
-    for event in ctx.ledger().events(agent.spawn_commit)? {
+    for event in ctx.ledger().own_events(agent.spawn_commit)? {
         let What::Salvaged { commit } = event.what else {
             continue;
         };

@@ -333,7 +333,7 @@ fn named(agent: &Agent) -> String {
 
 /// The summary it was declared done with, else its task, in one line; and the rest of the summary.
 fn summary_of(ledger: &Ledger<'_>, agent: &Agent) -> Result<(String, String)> {
-    let events = ledger.events(agent.spawn_commit)?;
+    let events = ledger.own_events(agent.spawn_commit)?;
     let last = events.iter().rev().find_map(|event| match &event.what {
         What::Done { summary, .. } => Some((first_line(summary)?, &event.what)),
         _ => None,

@@ -144,7 +144,8 @@ pub(crate) fn concerns_all(code: Code) -> bool {
     // branch, objects or worktree that is damaged, and the others can go on.
     let is_of_one = matches!(
         code,
-        Code::BaseNotCommit
+        Code::AgentNeedsNewer
+            | Code::BaseNotCommit
             | Code::BranchGone
             | Code::GitFailed
             | Code::HistoryIncomplete
@@ -152,6 +153,8 @@ pub(crate) fn concerns_all(code: Code) -> bool {
             | Code::FileTooLong
             | Code::NoTarget
             | Code::RepoCorrupt
+            | Code::RoleInvalid
+            | Code::SettingsInvalid
             | Code::WorktreeForeign
     );
     let is_refusal = matches!(code.exit(), Exit::No | Exit::Refused | Exit::TryAgain);

@@ -98,7 +98,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<Resc
     require_orchestrator(ctx)?;
     let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
-    let mut kept = Kept::of(ctx, &ledger.events(agent.spawn_commit)?)?;
+    let mut kept = Kept::of(ctx, &ledger.own_events(agent.spawn_commit)?)?;
     let was_discarded = match agent.state {
         State::Discarded => true,
         State::Merged => kept.is_since_landing,
@@ -143,7 +143,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<Resc
 /// # Errors
 /// As [`plan`] and [`execute`] for [`RescueDestination::Agent`], whatever state the agent is in.
 pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
-    let kept = Kept::of(ctx, &ctx.ledger().events(agent.spawn_commit)?)?;
+    let kept = Kept::of(ctx, &ctx.ledger().own_events(agent.spawn_commit)?)?;
     let plan = RescuePlan {
         commit: kept.commit,
         bundle: kept.bundle,

@@ -5,7 +5,7 @@ use crate::agents::parallel::Queue;
 use crate::agents::scope_guard::changed_control_file;
 use crate::agents::{Ctx, Work, at_work, lookup, parallel};
 use crate::domain::finding::verdict_word;
-use crate::domain::{Agent, Isolation, Quoted, State};
+use crate::domain::{Agent, Enforcement, Isolation, Quoted, State, branch_name};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::merge::{
     JudgedPlan, LandingState, MergeOptions, MergePlan, before, concerns_all, execute,
@@ -247,26 +247,51 @@ pub(super) fn close_conflict(ctx: &Ctx, options: &TrainOptions, item: &mut Rider
     Ok(())
 }
 
-/// Refuses an agent that the caller did not name, that another clone made and that changes a control file: that clone wrote the policy that allows
-/// it, too.
+/// Refuses what must not land unless the caller names it, because others had a hand in it.
 ///
 /// # Errors
 /// `agent-state`, and those of reading trees.
-fn require_harmless(ctx: &Ctx, plan: &MergePlan) -> Result<()> {
-    if plan.landed.is_some() || ctx.ledger().is_made_here(&plan.agent)? {
+fn require_harmless(ctx: &Ctx, options: &TrainOptions, plan: &MergePlan) -> Result<()> {
+    if plan.landed.is_some() {
         return Ok(());
     }
-    let base = ctx.repo.read_commit(plan.base)?.tree;
-    let Some(path) = changed_control_file(&ctx.repo, base, plan.merged_tree)? else {
+    let Some(why) = (if ctx.ledger().is_made_here(&plan.agent)? {
+        // The branch of this clone is gone, and others can push to the one that was fetched.
+        let is_copy = branch_name(&plan.branch) == plan.branch;
+        is_copy.then(|| format!("has no branch here but {}, which was fetched", plan.branch))
+    } else {
+        doubt(ctx, options, plan)?
+    }) else {
         return Ok(());
     };
-    let (short, path) = (plan.agent.id.short(), Quoted(&path));
-    let what = format!(
-        "agent {short} was made in another clone and changes {path}, which decides what programs do here, so it lands by its name alone"
-    );
+    let short = plan.agent.id.short();
+    let what = format!("agent {short} {why}, so it lands by its name alone");
     Err(Error::new(Code::AgentState, what)
         .hint(format!("to see its work, run git agent diff {short}"))
         .hint(format!("to land it, run git agent merge {short}")))
+}
+
+/// What is to be seen by a person of an agent that another clone made: that clone also wrote the policy that allows it.
+fn doubt(ctx: &Ctx, options: &TrainOptions, plan: &MergePlan) -> Result<Option<String>> {
+    let doubt = |why: String| Ok(Some(format!("was made in another clone and {why}")));
+    if ctx.ledger().last_with_branch(&plan.target)?.is_some() {
+        return doubt(format!("would land on {}, an agent's branch", branch_name(&plan.target)));
+    }
+    let base = ctx.repo.read_commit(plan.base)?.tree;
+    if let Some(path) = changed_control_file(&ctx.repo, base, plan.merged_tree)? {
+        let path = Quoted(&path);
+        return doubt(format!("changes {path}, which decides what programs do here"));
+    }
+    let policy = spawn_commit::of_agent(&ctx.repo, &plan.agent)?;
+    let has_checks = policy.is_some_and(|policy| !policy.checks.is_empty());
+    let is_fenced = || {
+        let enforcement = ctx.kernel()?.enforcement(options.sandbox)?;
+        Ok::<_, Error>(matches!(enforcement, Enforcement::Fenced(_)))
+    };
+    if has_checks && !is_fenced()? {
+        return doubt("has checks, which would run without a sandbox".to_owned());
+    }
+    Ok(None)
 }
 
 impl Rider {
@@ -359,7 +384,7 @@ impl Rider {
                 return Err(error);
             }
             if options.agents.is_empty() {
-                require_harmless(ctx, &plan)?;
+                require_harmless(ctx, options, &plan)?;
             }
             self.verdict = Some("accept");
             self.report.lands_on = Some(plan.target.clone());
