@@ -435,9 +435,9 @@ fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub fn fold(path: &[u8]) -> Vec<u8> {
     match std::str::from_utf8(path) {
         Ok(text) if !text.is_ascii() => {
-            // Lower case first: it can take a composed letter apart, and the two forms have to be
-            // equal afterwards.
-            let lower = text.to_lowercase();
+            // Upper case first: some letters, as the long s, are equal to others in that case alone. Lower case can take a
+            // composed letter apart, and the two forms have to be equal afterwards.
+            let lower = text.to_uppercase().to_lowercase();
             nfc(lower.as_bytes()).into_owned()
         }
         _ => path.to_ascii_lowercase(),
@@ -494,6 +494,12 @@ const CONTROL_FILES: &[&str] = &[
     ".cirrus.{yml,yaml,star}",
     ".tekton/**",
     "cloudbuild.{yml,yaml,json}",
+    ".build.yml",
+    ".builds/**",
+    ".semaphore/**",
+    ".teamcity/**",
+    ".azure-pipelines/**",
+    "buildspec.y*ml",
 ];
 
 /// The globs of control files that a whitelist does not mean, each with the globs of the whitelist that name some of them: only what these
