@@ -74,6 +74,24 @@ pub(crate) fn require_own(ctx: &Ctx, agent: &Agent) -> Result<()> {
     require_orchestrator(ctx)
 }
 
+/// Refuses an agent what takes back that a person put its work off, or that it failed.
+///
+/// # Errors
+/// `orchestrator-only`.
+pub(crate) fn require_undecided(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let has_failed = agent.state == State::Failed && agent.declared;
+    if is_person(&ctx.env)
+        || !(agent.deferred || has_failed)
+        || !CurrentAgent::is_of(&ctx.env, agent)
+    {
+        return Ok(());
+    }
+    let id = agent.id.short();
+    let how = if has_failed { "has failed" } else { "was put off" };
+    let what = format!("agent {id} {how}, and goes on by the word of a person or with a new run");
+    Err(Error::new(Code::OrchestratorOnly, what).remedy("to see why", Remedy::Agent(id)))
+}
+
 /// Refuses decisions from inside an agent: no agent lands, commits or removes work, its own or another's. A person may.
 ///
 /// # Errors

@@ -405,7 +405,9 @@ impl HostSession {
     /// Whether a text may be kept as the id of a session: a host's output is not trusted.
     pub fn is_id(text: &str) -> bool {
         let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-        plain && !text.is_empty() && text.len() <= HostSession::LONGEST_ID
+        // It becomes an argument of the host, for which one that begins so would be an option.
+        let is_option = text.starts_with('-');
+        plain && !is_option && !text.is_empty() && text.len() <= HostSession::LONGEST_ID
     }
 
     /// What is counted here beyond another count of the same session.

@@ -3,7 +3,9 @@
 //! A rejected agent keeps its branch and its worktree; only the lock that shields the worktree from being
 //! swept is taken away.
 
-use crate::agents::authority::{append, require_no_agent_above, require_orchestrator, require_own};
+use crate::agents::authority::{
+    append, require_no_agent_above, require_orchestrator, require_own, require_undecided,
+};
 use crate::agents::work::tip_of;
 use crate::agents::worktree::release;
 use crate::agents::{Ctx, CurrentAgent, Work, crash_recovery, lookup, spool};
@@ -140,6 +142,7 @@ fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     require_recordable(&what)?;
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     require_own(ctx, &agent)?;
+    require_undecided(ctx, &agent)?;
     // Inside the fence the ledger cannot be written; the supervisor then records what lies in the
     // spool.
     match move_agent(ctx, &agent.id.to_string(), step, what.clone()) {

@@ -402,6 +402,28 @@ fn what_only_another_clone_calls_done_is_not_landed_unasked() {
 }
 
 #[test]
+fn no_agent_goes_on_that_a_person_stopped() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "half\n");
+    agent.repo.agent_json(&["mark", "done", &agent.id]);
+    let inside = |words: &[&str]| {
+        let output = agent_command(&agent.worktree).args(words).output().expect("starts");
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("orchestrator-only"), "{said}");
+    };
+    agent.repo.agent_json(&["mark", "defer", &agent.id]);
+    inside(&["mark", "fail", "--reason=so"]);
+    agent.repo.agent_json(&["mark", "fail", &agent.id, "--reason=no"]);
+    inside(&["mark", "done"]);
+    assert_eq!(agent.repo.agent_json(&["show", &agent.id])["state"], "failed");
+    // A run begins anew.
+    let ran = agent.repo.agent(&["run", &agent.id, "--", "true"]);
+    assert!(ran.status.success(), "{}", describe(&ran));
+    assert_eq!(agent.repo.agent_json(&["show", &agent.id])["state"], "done");
+}
+
+#[test]
 fn all_lands_in_order_and_gives_each_one_verdict() {
     let first = Agent::new();
     first.write("src/two.rs", "pub fn two() {}\n");

@@ -392,10 +392,16 @@ pub(super) fn plan_remote(ctx: &Ctx, agents: &[Agent], wanted: &str) -> Result<R
     });
     let own: Vec<_> = own.map(|(agent, _, tip)| (*agent, *tip)).collect();
     let landed = landed_there(ctx, &remote, &listed, &own, end)?;
+    // A row may also name a branch into which its agent's spawn commit was merged.
+    let is_named_by = |name: &str, agent: &Agent| {
+        branch_name(name).starts_with("agent/") && name.contains(&agent.id.short())
+    };
     let is_own = |agent: &Agent| own.iter().any(|(one, _)| one.id == agent.id);
     let branches = there.into_iter().map(|(agent, name, tip)| {
         let doubt = if !is_own(agent) {
             Some("nothing proves that it is the agent's".to_owned())
+        } else if !is_named_by(name, agent) && !ctx.ledger().is_made_here(agent).unwrap_or(false) {
+            Some("another clone made it, and the branch does not bear its id".to_owned())
         } else if matches!(agent.state, State::Running | State::Waiting) {
             Some(format!("the agent is {}", agent.state))
         } else if !landed.contains(&agent.id) {
