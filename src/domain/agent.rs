@@ -553,8 +553,8 @@ impl Agent {
     /// counted as done and whose run failed.
     fn run_ended(&mut self, exited: &Exited) {
         let by_hand = self.run.as_ref().is_some_and(|run| run.started.by_hand);
-        // A person who works by hand declares when it is done.
-        if by_hand && exited.is_success() {
+        // A person who works by hand declares when it is done, or that it failed.
+        if by_hand {
             return;
         }
         self.finished = true;

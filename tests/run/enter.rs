@@ -93,7 +93,7 @@ fn a_command_has_a_terminal_of_its_own_as_large_as_the_users() {
     session.expect("ended with status 7");
     assert_eq!(session.end().code(), Some(7));
     let shown = repo.agent_json(&["show", &id]);
-    assert_eq!(shown["state"], "failed", "{shown}");
+    assert_eq!(shown["state"], "idle", "{shown}");
     assert_eq!(shown["run"]["exit_code"], 7, "{shown}");
     let log = repo.agent(&["logs", &id]);
     assert!(describe(&log).contains("got one"), "{}", describe(&log));
@@ -118,6 +118,11 @@ fn a_shell_works_in_the_worktree_and_its_status_is_no_verdict() {
         let mut session = Session::begin(&repo, &id, &[]);
         session.type_in("exit\r");
         assert_eq!(session.end().code(), Some(0));
+        // Whatever a command of theirs ends with.
+        for (script, code) in [("exit 3", 3), ("kill -9 $$", 137)] {
+            let session = Session::begin(&repo, &id, &["--", "sh", "-c", script]);
+            assert_eq!(session.end().code(), Some(code), "{script}");
+        }
         let after = repo.agent_json(&["show", &id]);
         assert_eq!(after["state"], state, "{after}");
         for key in ["state", "verdict", "summary"] {
