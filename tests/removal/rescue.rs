@@ -483,6 +483,26 @@ fn what_was_dropped_since_it_came_back_stays_away() {
 }
 
 #[test]
+fn what_is_back_is_not_rescued_a_second_time() {
+    let agent = Agent::new();
+    agent.write("src/new.rs", "new\n");
+    agent.commit("new");
+    let to = agent.repo.path().with_file_name("back");
+    let to = to.to_str().expect("UTF-8");
+    for back in [&["undo"][..], &["rescue", &agent.id, "--reopen"]] {
+        agent.write("src/new.rs", "changed\n");
+        discarded(&agent, &[]);
+        agent.repo.agent_json(back);
+        for words in [&["--to", to][..], &["--branch", "back"], &[]] {
+            let output = rescue(&agent, words);
+            refused(&output, "agent-state", 3);
+            let said = describe(&output);
+            assert!(said.contains("was put away"), "{back:?} {words:?}: {said}");
+        }
+    }
+}
+
+#[test]
 fn a_branch_that_another_worktree_has_is_not_given_a_second_one() {
     let agent = Agent::new();
     agent.write("src/new.rs", "new\n");

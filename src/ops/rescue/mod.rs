@@ -351,7 +351,7 @@ impl Kept {
             };
             if is_back {
                 // Its owner had it back, and may have dropped it since.
-                (work, kept.bundle, kept.is_since_landing) = (None, None, false);
+                (tip, work, kept.bundle, kept.is_since_landing) = (None, None, None, false);
                 continue;
             }
             let commit = match event.what {
