@@ -316,6 +316,9 @@ fn a_worktree_beside_its_repository_is_found_again_after_a_move_and_left_to_the_
     let show = format!("git -C {} agent show {}", repo.path().display(), &id[..8]);
     assert!(status == Some(1) && said.contains("worktrees.unlinked"), "{said}");
     assert!(said.contains(&show), "{said}");
+    let (status, said) = run(&copy, &["rescue", id, "--reopen"]);
+    assert!(status == Some(2) && said.contains("worktree-foreign"), "{said}");
+    assert!(said.contains(&show) && !said.contains("run mv"), "{said}");
     assert_eq!(std::fs::read_to_string(place.join(".git")).expect("a pointer"), pointer);
     assert_eq!(run(&repo.path(), &["doctor"]).0, Some(0));
     // One that was moved finds its worktree again.

@@ -167,6 +167,14 @@ pub(crate) fn is_ours(path: &Path, admin: &Path) -> bool {
     named_admin_dir(path, admin).is_some_and(|named| named == admin || !claims(&named))
 }
 
+/// The repository whose worktree is at a path, where that is another one than that of the admin directory, as where this one is a copy.
+pub(crate) fn other_repository(path: &Path, admin: &Path) -> Option<PathBuf> {
+    let named = named_admin_dir(path, admin).filter(|_| !is_ours(path, admin))?;
+    let common = named.ancestors().nth(2)?;
+    let top = if common.ends_with(".git") { common.parent()? } else { common };
+    Some(top.to_owned())
+}
+
 /// The worktree of an agent that git does not find where it says, because the repository was moved: it is where the row says, and goes on
 /// naming its admin directory.
 fn left_behind(repo: &Repo, agent: &Agent) -> Option<AgentWorktree> {

@@ -123,18 +123,16 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
     let mut places = row.into_iter().chain([found_at.to_owned()]);
     let Some(path) = places.find(|path| worktree::is_ours(path, &admin)) else {
         // Where a repository was copied, the agent goes on in the other one, whose worktree this is.
-        let Some(named) = worktree::named_admin_dir(found_at, &admin) else {
+        let Some(other) = worktree::other_repository(found_at, &admin) else {
             return found_at.is_dir().then(|| without_pointer(agent, found_at, admin));
         };
-        let other = named.ancestors().nth(2)?;
-        let other = if other.ends_with(".git") { other.parent()? } else { other };
         let what = format!(
             "agent {} works in {}, of which this repository is a copy: {}",
             id.short(),
             other.display(),
             found_at.display()
         );
-        let command = format!("git -C {} agent show {}", shell::path(other), id.short());
+        let command = format!("git -C {} agent show {}", shell::path(&other), id.short());
         return Some(DoctorFinding::report(sign, what, command));
     };
     let what = format!(

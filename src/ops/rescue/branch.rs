@@ -344,6 +344,14 @@ fn no_place(agent: &Agent, what: &str) -> Error {
         .hint(format!("to have its files, run git agent rescue {id} --to <directory>"))
 }
 
+/// The error for a place where the agent works in another repository, of which this one is a copy.
+pub(super) fn works_elsewhere(agent: &Agent, path: &Path, other: &Path) -> Error {
+    let id = agent.id.short();
+    let what = format!("{} is the worktree of agent {id} in {}", path.display(), other.display());
+    Error::new(Code::WorktreeForeign, what)
+        .hint(format!("to see the agent there, run git -C {} agent show {id}", shell::path(other)))
+}
+
 /// Refuses a branch that a worktree has checked out: two that have one branch would take back what the other commits.
 ///
 /// # Errors

@@ -429,7 +429,8 @@ pub const REOPEN_STEPS: [&str; 6] = ["branch", "filled", "linked", "placed", "ma
 /// Checks that the agent's places are known and free, or hold what an interrupted call left.
 ///
 /// # Errors
-/// `agent-state` for an agent that had no worktree, and where another worktree has its branch; `branch-exists`, `path-exists`.
+/// `agent-state` for an agent that had no worktree, and where another worktree has its branch; `branch-exists`, `path-exists`;
+/// `worktree-foreign` where this repository is a copy, and the agent works in the other one.
 fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     let agent = &plan.agent;
     if plan.is_shared() {
@@ -449,6 +450,9 @@ fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     let admin = worktree::admin_dir(&ctx.repo, agent.id);
     if belongs_to(&path, &admin) {
         return Ok(());
+    }
+    if let Some(other) = worktree::other_repository(&path, &admin) {
+        return Err(branch::works_elsewhere(agent, &path, &other));
     }
     if !admin.exists() {
         branch::require_free(ctx, branch)?;
