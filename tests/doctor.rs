@@ -555,3 +555,28 @@ fn a_worktree_whose_admin_directory_is_gone_gets_it_back_with_every_file() {
     assert_sound(&patient.repo, "the admin directory");
     patient.repo.agent_json(&["discard", &patient.id]);
 }
+
+#[test]
+fn an_admin_directory_that_lacks_files_gets_them_back() {
+    for names in [&["gitdir"][..], &["commondir"], &["HEAD"], &["gitdir", "commondir"]] {
+        let patient = Patient::new();
+        let files: Vec<_> = names.iter().map(|name| patient.admin().join(name)).collect();
+        let read = || files.iter().map(|file| std::fs::read(file).ok()).collect::<Vec<_>>();
+        let before = read();
+        for file in &files {
+            if file.ends_with("HEAD") {
+                std::fs::write(file, "").expect("emptied");
+            } else {
+                std::fs::remove_file(file).expect("removed");
+            }
+        }
+        let output = patient.repo.agent(&["verify", &patient.id]);
+        assert!(describe(&output).contains("work.unreadable"), "{names:?}: {}", describe(&output));
+        let expected = (1, strings(&["worktrees.admin-gone"]));
+        let (status, report) = patient.doctor(&[]);
+        assert_eq!((status, problems(&report)), expected, "{names:?}: {report:#}");
+        let (status, report) = patient.doctor(&["--fix"]);
+        assert_eq!((status, problems(&report)), (0, vec![]), "{names:?}: {report:#}");
+        assert_eq!(read(), before, "{names:?}");
+    }
+}

@@ -4,6 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
 use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, shell};
 use crate::error::{Code, Error, Remedy, Result};
+use crate::git::files::admin_dir::leads_to;
 use crate::git::worktree::set_lock;
 use crate::git::{Repo, WorktreeLayer, populate};
 use crate::store::{RecordedPlaces, layout, leases, repository_settings, roles, spawn_commit};
@@ -49,7 +50,7 @@ impl AgentWorktree {
     /// As [`AgentWorktree::of`], at the place that the caller names, if there is one.
     ///
     /// # Errors
-    /// `worktree-foreign` where another place is named; those of [`require_linked`].
+    /// `worktree-foreign` where another place is named; those of [`require_linked`] and [`require_whole`].
     pub(crate) fn at(
         ctx: &Ctx,
         agent: &Agent,
@@ -59,6 +60,7 @@ impl AgentWorktree {
             return Ok(None);
         }
         require_linked(&ctx.repo, agent.id, Code::AgentState)?;
+        require_whole(&ctx.repo, agent)?;
         let worktree =
             AgentWorktree::of(&ctx.repo, agent.id).or_else(|| left_behind(&ctx.repo, agent));
         let Some(named) = named.map(|named| resolved(&ctx.absolute(named))) else {
@@ -204,12 +206,41 @@ pub(crate) fn gone(agent: &Agent) -> Error {
         .remedy("to make it again", Remedy::Reopen(id))
 }
 
-/// The error for a worktree whose admin directory is gone.
+/// The files without which git cannot use the admin directory that a worktree names, where that is there and lacks some.
+pub(crate) fn lacking(worktree: &Path, admin: &Path) -> Vec<&'static str> {
+    if !admin.is_dir() || !leads_to(worktree, admin) {
+        return Vec::new();
+    }
+    let mut files = vec!["HEAD", "commondir", "gitdir"];
+    files.retain(|name| {
+        let found = fs::symlink_metadata(admin.join(name));
+        !found.is_ok_and(|found| !found.is_file() || found.len() > 0)
+    });
+    files
+}
+
+/// Refuses a worktree of whose admin directory a part is gone: git does not know it any more, and what is uncommitted in it would not
+/// be seen.
+///
+/// # Errors
+/// `git-failed`.
+fn require_whole(repo: &Repo, agent: &Agent) -> Result<()> {
+    let admin = admin_dir(repo, agent.id);
+    match find(repo, agent) {
+        Some(path) if !lacking(&path, &admin).is_empty() => {
+            Err(unlinked(&path, &admin, Code::GitFailed))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The error for a worktree whose admin directory is gone, or a part of that.
 pub(crate) fn unlinked(worktree: &Path, admin: &Path, code: Code) -> Error {
     let what = format!(
-        "{} is an agent's worktree, but its admin directory {} is gone",
+        "{} is an agent's worktree, but its admin directory {} is {}",
         worktree.display(),
-        admin.display()
+        admin.display(),
+        if admin.is_dir() { "damaged" } else { "gone" }
     );
     let path = shell::path(worktree);
     Error::new(code, what)

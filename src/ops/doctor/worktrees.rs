@@ -373,8 +373,49 @@ fn unlinked_agents<'a>(
     survey.rows().iter().filter(made).filter_map(|agent| {
         let path = survey.places.as_ref()?.of(agent)?;
         let admin = worktree::admin_dir(&ctx.repo, agent.id);
-        let is_unlinked = is_unlinked(ctx, agent, &path) && survey.is_at_rest(ctx, agent);
-        is_unlinked.then(|| finding(ctx, agent, path, admin))
+        if is_unlinked(ctx, agent, &path) && survey.is_at_rest(ctx, agent) {
+            return Some(finding(ctx, agent, path, admin));
+        }
+        let lacking = worktree::lacking(&path, &admin);
+        let is_damaged = !lacking.is_empty() && survey.is_at_rest(ctx, agent);
+        is_damaged.then(|| damaged(ctx, agent, path, admin, &lacking))
+    })
+}
+
+/// An admin directory of which files are gone, or emptied, as by a power loss. They say nothing that is not known.
+fn damaged(
+    ctx: &Ctx,
+    agent: &Agent,
+    path: PathBuf,
+    admin: PathBuf,
+    lacking: &[&str],
+) -> DoctorFinding {
+    let what = format!(
+        "the admin directory of {}, where agent {} works, lacks {}: {}",
+        path.display(),
+        agent.id.short(),
+        lacking.join(" and "),
+        admin.display()
+    );
+    if lacking.contains(&"HEAD") && free_tip(ctx, agent).is_none() {
+        return DoctorFinding::report(Sign::AdminGone, what, way_out(ctx, agent, &path));
+    }
+    let agent = agent.clone();
+    DoctorFinding::curable(Sign::AdminGone, what, move |ctx| {
+        let _alone = alone(ctx, agent.id)?;
+        for name in worktree::lacking(&path, &admin) {
+            let file = admin.join(name);
+            let text = match name {
+                "HEAD" => format!("ref: {}\n", agent.branch.as_deref().unwrap_or_default()),
+                "commondir" => "../..\n".to_owned(),
+                _ => {
+                    ctx.repo.point_admin_dir(&admin, &path)?;
+                    continue;
+                }
+            };
+            fs::write(&file, text).at("could not write", &file)?;
+        }
+        Ok("git finds it again".to_owned())
     })
 }
 

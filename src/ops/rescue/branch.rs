@@ -306,7 +306,7 @@ impl Kept {
         }
         let admin = worktree::admin_dir(&ctx.repo, agent.id);
         if belongs_to(&path, &admin) {
-            return Err(if admin.is_dir() {
+            return Err(if admin.is_dir() && worktree::lacking(&path, &admin).is_empty() {
                 let what = format!("the worktree of agent {id} is there: {}", path.display());
                 state(what).hint(format!("to go on in it, run git agent enter {id}"))
             } else {

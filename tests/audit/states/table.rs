@@ -90,6 +90,9 @@ pub const BROKEN: &[State] = &[
     rejected("garbage .git", |scene| scene.bad.write(".git", "garbage\n")),
     rejected("garbage gitdir", |scene| overwrite(scene, "gitdir", "garbage\n")),
     rejected("garbage commondir", |scene| overwrite(scene, "commondir", "/nowhere\n")),
+    rejected("missing gitdir", |scene| remove(&scene.admin_dir.join("gitdir"))),
+    rejected("missing commondir", |scene| remove(&scene.admin_dir.join("commondir"))),
+    rejected("empty HEAD", |scene| overwrite(scene, "HEAD", "")),
     harmless("missing admin directory", |scene| {
         fs::remove_dir_all(&scene.admin_dir).expect("removed");
     }),
