@@ -256,6 +256,13 @@ impl RunsAsked {
             let name = self.name.as_ref().map(|_| "--name");
             return match name.or(self.start.given()) {
                 None => Ok(target),
+                Some(option) if !is_known(ctx, text) => {
+                    let what =
+                        format!("{option} is for an agent that is made, and {text} is no task");
+                    let word = shell::word(text.as_bytes());
+                    Err(Error::new(Code::Usage, what)
+                        .hint(format!("for a task of one word, run git agent run -m {word} …")))
+                }
                 Some(option) => {
                     let what = format!("{option} is for an agent that is made, and {text} is one");
                     Err(Error::new(Code::Usage, what))
