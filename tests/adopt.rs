@@ -1,6 +1,6 @@
 //! `adopt`: a linked worktree that exists becomes an agent's, and git sees no difference in it.
 
-use crate::support::agent::describe;
+use crate::support::agent::{agent_command, describe};
 use crate::support::death::{self, Order, ctx, steps_of};
 use crate::support::{TestRepo, assert_unchanged, git_in, git_output, snapshot};
 use git_agent::agents::ctx::Ctx;
@@ -242,6 +242,15 @@ fn only_a_linked_worktree_of_no_agent_can_be_adopted() {
     adopt(&repo, &place, &[]);
     let output = repo.agent(&["adopt", &text(&place)]);
     assert!(describe(&output).contains("[agent-state]"), "{}", describe(&output));
+}
+
+#[test]
+fn a_worktree_that_is_named_as_the_place_of_the_caller_is_called_by_its_name() {
+    let (repo, place) = begun();
+    let output = agent_command(&place).args(["adopt", "."]).output().expect("starts");
+    assert!(output.status.success(), "{}", describe(&output));
+    let listed = repo.agent_json(&["list"]).to_string();
+    assert!(listed.contains("the work that feat holds"), "{listed}");
 }
 
 fn git_dir(place: &Path) -> PathBuf {

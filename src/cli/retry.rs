@@ -1,13 +1,14 @@
 //! `git agent retry` and `git agent adopt`: an agent from a task, or a worktree, that was there before
 
 use crate::agents::Ctx;
+use crate::agents::real_path::real_path;
 use crate::cli::args::{OwnAgentArg, SyncArg};
 use crate::cli::spawn::{SpawnForm, make};
 use crate::cli::typed_task::TypedTaskArgs;
 use crate::cli::ui::Ui;
 use crate::error::{Exit, Result};
 use crate::ops::spawn::{self, SpawnOptions};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Spawn the task of an earlier agent once more, from the base as it is now
 #[derive(Debug, clap::Args)]
@@ -64,7 +65,9 @@ pub(super) struct AdoptArgs {
 
 pub(super) fn run_adopt(ctx: &Ctx, ui: &mut Ui, args: AdoptArgs) -> Result<Exit> {
     let text = args.typed.message().unwrap_or_else(|| {
-        let name = args.worktree.file_name().unwrap_or_default();
+        // `.` and `..` are no names.
+        let place = real_path(&ctx.absolute(&args.worktree));
+        let name = place.as_deref().and_then(Path::file_name).unwrap_or_default();
         format!("Go on with the work that {} holds.", name.to_string_lossy())
     });
     let options = SpawnOptions {
