@@ -216,7 +216,9 @@ fn ends_are_told_apart() {
     check(&[], "kill -9 $$", "signal", 137);
     check(&["--timeout=1s"], "sleep 1000", "timeout", 124);
     let text = describe(&run(&repo, &id, &["--timeout=1s"], "sleep 1000"));
-    assert!(text.contains(" was stopped after 1.0 s\n"), "{text}");
+    assert!(text.contains(" exceeded its time limit of 1.0 s\n"), "{text}");
+    let waited = describe(&repo.agent(&["wait", &id]));
+    assert!(waited.contains(" exceeded its time limit of 1.0 s"), "{waited}");
     // Whoever kills the process that watches over it goes with it. A sandbox refuses that.
     check(&["--sandbox=off"], "kill -9 $PPID; exec sleep 1000", "lost", 137);
 }

@@ -155,9 +155,10 @@ pub(in crate::cli) fn ending(ended: &str, code: u8, limit_ms: Option<u64>) -> St
         ("exit", _) => format!("ended with status {code}"),
         // The status is that of a shell: 128 and the number of the signal.
         ("signal", _) => format!("was ended by signal {}", code.saturating_sub(128)),
-        ("timeout", Some(limit)) => format!("was stopped after {}", seconds(limit)),
+        ("timeout", Some(limit)) => format!("exceeded its time limit of {}", seconds(limit)),
         // Rows of earlier versions do not say what the limit was.
-        ("stopped" | "timeout", _) => "was stopped".to_owned(),
+        ("timeout", None) => "exceeded its time limit".to_owned(),
+        ("stopped", _) => "was stopped".to_owned(),
         ("limit-memory", _) => "was ended: it took more memory than a run may".to_owned(),
         ("limit-pids", _) => "was ended: it had more processes than a run may".to_owned(),
         ("limit-cost", _) => "was ended: the day has cost what it may".to_owned(),
