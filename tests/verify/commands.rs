@@ -51,6 +51,8 @@ fn a_command_is_stopped_when_its_time_is_up() {
     let agent = with_checks(r#"["sleep 1000"]"#);
     let report = agent.verify(&["--timeout=1s"]);
     assert_eq!(codes(&report), ["commands.timed-out"]);
+    let fix = report["findings"][0]["fix"].as_str().expect("advice");
+    assert!(fix.contains("--timeout"), "{fix}");
     nothing_is_left(&agent);
 }
 

@@ -312,11 +312,11 @@ fn command(run: &CommandRun) -> Option<Finding> {
             ),
         ));
     }
-    Some(Finding::new(
-        code,
-        format!("{command} {end} in the merged tree"),
-        format!("run it in a merge of the two branches and mend what it reports; {opened}"),
-    ))
+    let fix = match code {
+        Code::CommandTimedOut => "make it faster, or run verify with a longer --timeout".to_owned(),
+        _ => format!("run it in a merge of the two branches and mend what it reports; {opened}"),
+    };
+    Some(Finding::new(code, format!("{command} {end} in the merged tree"), fix))
 }
 
 fn test_count(message: String) -> Finding {
