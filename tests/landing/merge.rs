@@ -332,6 +332,19 @@ fn what_changed_nothing_is_to_be_discarded() {
 }
 
 #[test]
+fn what_failed_lands_as_the_close_of_a_round_says() {
+    let agent = ready();
+    agent.repo.agent_json(&["fail", &agent.id, "--reason", "half"]);
+    let output = agent.repo.agent(&["merge", "--all"]);
+    let said = describe(&output);
+    let command = format!("git agent mark done {}\n", &agent.id[..8]);
+    assert!(output.status.code() == Some(1) && said.contains(&command), "{said}");
+    agent.repo.agent_json(&["mark", "done", &agent.id]);
+    let landed = agent.repo.agent_json(&["merge", "--all"]);
+    assert_eq!(landed["items"][0]["outcome"], "merged", "{landed}");
+}
+
+#[test]
 fn a_target_in_the_middle_of_something_is_left_alone() {
     let agent = ready();
     let head = agent.repo.git(["rev-parse", "HEAD"]);

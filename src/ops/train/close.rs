@@ -86,8 +86,10 @@ impl CloseReport {
                 one.error.as_ref().is_some_and(|error| error.code == Code::NothingToLand.name())
             };
             let empty = decisions.iter().filter(is_empty).map(|one| one.agent.short_id.as_str());
+            let failed = decisions.iter().filter(|one| one.outcome == Fate::Left(State::Failed));
+            let failed = failed.map(|one| one.agent.short_id.as_str()).collect();
             let is_any_landed = decisions.iter().any(is_landed);
-            close.ways = close.answers(common_dir, is_any_landed, &empty.collect());
+            close.ways = close.answers(common_dir, is_any_landed, &empty.collect(), &failed);
         }
         (left > 0 || !close.unfinished.is_empty()).then_some(close)
     }
@@ -98,15 +100,19 @@ impl CloseReport {
         common_dir: &Path,
         is_any_landed: bool,
         empty: &HashSet<&str>,
+        failed: &HashSet<&str>,
     ) -> Vec<AnswerWay> {
         let mut retry: Vec<_> =
             self.rejected.iter().map(|agent| spawn_again(common_dir, &agent.short_id)).collect();
         // The verdict of each says what is to be mended; of one that changed nothing it accepts that.
-        let verify = |agent: &AgentRef| {
-            let is_empty = empty.contains(agent.short_id.as_str());
-            format!("git agent {} {}", if is_empty { "discard" } else { "verify" }, agent.short_id)
+        let mend = |agent: &AgentRef| {
+            let id = agent.short_id.as_str();
+            let verb = if empty.contains(id) { "discard" } else { "verify" };
+            // What failed is passed over until it is called done.
+            let done = failed.contains(id).then(|| format!("git agent mark done {id}"));
+            [format!("git agent {verb} {id}")].into_iter().chain(done)
         };
-        retry.extend(self.not_landed.iter().map(verify));
+        retry.extend(self.not_landed.iter().flat_map(mend));
         let retried = match (self.rejected.is_empty(), self.not_landed.is_empty()) {
             (false, true) => "begin the rejected ones anew, then land them",
             (true, _) => "mend what the verdicts reject, then land it",
