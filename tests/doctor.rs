@@ -580,3 +580,16 @@ fn an_admin_directory_that_lacks_files_gets_them_back() {
         assert_eq!(read(), before, "{names:?}");
     }
 }
+
+#[test]
+fn a_file_in_the_place_of_a_worktree_is_to_be_moved_away() {
+    let patient = Patient::new();
+    std::fs::remove_dir_all(&patient.top).expect("removed");
+    std::fs::write(&patient.top, "x\n").expect("written");
+    let (status, report) = patient.doctor(&[]);
+    let command = format!("mv {} <elsewhere>", patient.top.display());
+    assert!(status == 1 && report.to_string().contains(&command), "{report:#}");
+    std::fs::remove_file(&patient.top).expect("removed");
+    let (status, report) = patient.doctor(&["--fix"]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+}

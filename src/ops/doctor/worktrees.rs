@@ -250,7 +250,11 @@ fn unreadable(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<DoctorFinding> {
         agent.id.short(),
         files.display()
     );
-    let command = format!("chmod u+rwx {}", shell::quoted(&files.to_string_lossy()));
+    let command = if files.is_dir() {
+        format!("chmod u+rwx {}", shell::quoted(&files.to_string_lossy()))
+    } else {
+        format!("mv {} <elsewhere>", shell::path(files))
+    };
     Some(DoctorFinding::report(Sign::WorktreeUnreadable, what, command))
 }
 
