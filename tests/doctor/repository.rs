@@ -158,7 +158,8 @@ fn lock_files_that_no_process_has_open_are_named_and_cleared_once_they_are_old()
     // A young one is named with its age, and stays: its owner may be about to give it its name.
     let expected = vec!["locks.stale".to_owned(); locks.len()];
     for arguments in [&[][..], &["--fix"]] {
-        comes_to(&patient.repo, arguments, 1, &expected);
+        let said = comes_to(&patient.repo, arguments, 1, &expected).to_string();
+        assert!(said.contains("removed once it is 10 s old"), "{said}");
     }
     assert!(locks.iter().all(|lock| lock.exists()));
     locks.iter().for_each(|lock| make_old(lock));

@@ -197,6 +197,8 @@ pub(super) fn examine_locks(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFind
                 found.push(DoctorFinding::report(Sign::RefLocked, what, command));
             }
             LockHolder::None => {
+                let what =
+                    format!("{what}; it is removed once it is {} s old", STALE.num_seconds());
                 found.push(DoctorFinding::report(Sign::RefLocked, what, crate::ops::doctor::DOCTOR))
             }
             LockHolder::Unknown => {
