@@ -38,7 +38,7 @@ pub(super) struct SendArgs {
     /// combined
     #[arg(long, num_args = 1.., value_name = "PAYLOAD")]
     payload: Vec<String>,
-    /// Message that this one answers
+    /// Message that this one answers, by default to its sender
     #[arg(long, value_name = "MSG")]
     reply_to: Option<String>,
     /// Do not resume the session of an agent whose question this answers

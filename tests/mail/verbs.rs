@@ -225,6 +225,22 @@ fn what_is_not_acknowledged_is_not_done_with() {
 }
 
 #[test]
+fn an_answer_goes_to_who_asked_unless_another_receiver_is_named() {
+    let repo = TestRepo::with_commit();
+    let question = send(&repo, &["--from=a", "--to=b", "Keep it?"]);
+    let question = question["message_id"].as_str().expect("an id");
+    let to = |words: &[&str]| {
+        let answer = [&["--from=b", "--reply-to", question, "yes"], words].concat();
+        send(&repo, &answer)["to"].clone()
+    };
+    assert_eq!(to(&[]), "a");
+    assert_eq!(to(&["--to=c"]), "c");
+    // One's own question has no other sender.
+    let output = repo.agent(&["send", "--from=a", "--reply-to", question, "well?"]);
+    assert!(describe(&output).contains("needs to_agents"), "{}", describe(&output));
+}
+
+#[test]
 fn a_conversation_is_shown_from_any_of_its_messages() {
     let repo = TestRepo::with_commit();
     let first = notify(&repo, "b", "first");

@@ -8,7 +8,7 @@
 use crate::agents::names::{own, resolve};
 use crate::agents::spool::own_spool;
 use crate::agents::{Ctx, CurrentAgent, liveness, spool};
-use crate::domain::message::{EVERYBODY, PAYLOAD_LIMIT};
+use crate::domain::message::{EVERYBODY, Kind, PAYLOAD_LIMIT};
 use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;
 use crate::domain::sandbox::Mode;
@@ -91,6 +91,8 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
         Some(said) if options.to.is_empty() => &said.to,
         _ => &options.to,
     };
+    let asked = if to.is_empty() { asker(ctx, options, &from)? } else { Vec::new() };
+    let to = if asked.is_empty() { to } else { &asked };
     // All problems are told at once, so those of the payload do not hide those of the options.
     problems.extend(said.as_ref().map_or(Vec::new(), |said| contradictions(options, said)));
     let checked = Draft {
@@ -121,6 +123,18 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
             Err(invalid(options, &problems))
         }
     }
+}
+
+/// Who sent the message that is answered, if that is another one than who answers.
+fn asker(ctx: &Ctx, options: &SendOptions, from: &str) -> Result<Vec<String>> {
+    let id = options.reply_to.as_deref().and_then(MessageId::parse);
+    // What is escalated is for the user.
+    let Some(id) = id.filter(|_| options.kind != Kind::Escalate.as_str()) else {
+        return Ok(Vec::new());
+    };
+    let known = Mailbox::new(&ctx.repo).messages(std::slice::from_ref(&id))?;
+    let sender = known.get(&id).map(|message| message.letter.from.as_str());
+    Ok(sender.filter(|sender| *sender != from).map(str::to_owned).into_iter().collect())
 }
 
 /// The receivers that wait for an answer while nothing of them runs that could read it.
