@@ -154,7 +154,7 @@ pub(super) struct LayeredArg {
 /// `--push` of a verb that lands work.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct PushArg {
-    /// Land on the branch of a remote, judged against what the remote has, and then exchange the ledger with it
+    /// Land on the branch of a remote, judged against what the remote has, and then sync with it
     ///
     /// Without a name the remote is agent.remote, origin, or the only one. The branch and the claims on the tasks (run
     /// --claim) move together or not at all. If the remote's branch moves meanwhile, the work is judged again. This
