@@ -2,8 +2,12 @@
 
 use crate::agents::ctx::{Ctx, Env};
 use crate::agents::current::CurrentAgent;
+use crate::agents::scope_guard::changed_control_file;
 use crate::agents::{lookup, worktree};
-use crate::domain::{Agent, AgentId, Move, Oid, State, What, shell};
+use crate::domain::sandbox::Mode;
+use crate::domain::{
+    Agent, AgentId, Enforcement, Move, Oid, Quoted, State, What, branch_name, shell,
+};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Tip;
 use crate::git::files::admin_dir::{STAND_IN, admin_dir_of_clone};
@@ -306,4 +310,34 @@ pub(crate) fn trusted_settings(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> 
         Some(at) if !ctx.ledger().is_made_here(agent)? => trusted_part(ctx, at),
         at => Ok(at),
     }
+}
+
+/// What a person has to see of an agent that another clone made, before it lands as a commit of this base that has this tree; `None` for
+/// nothing. That clone also wrote the policy that allows it.
+///
+/// # Errors
+/// Those of the ledger, the policy and trees; `sandbox-unavailable`.
+pub(crate) fn unseen(
+    ctx: &Ctx,
+    agent: &Agent,
+    (target, base, tree): (&str, Oid, Oid),
+    mode: Mode,
+) -> Result<Option<String>> {
+    let why = |why: String| Ok(Some(format!("was made in another clone and {why}")));
+    if ctx.ledger().last_with_branch(target)?.is_some() {
+        return why(format!("would land on {}, an agent's branch", branch_name(target)));
+    }
+    let base = ctx.repo.read_commit(base)?.tree;
+    if let Some(path) = changed_control_file(&ctx.repo, base, tree)? {
+        return why(format!("changes {}, which decides what programs do here", Quoted(&path)));
+    }
+    let policy = spawn_commit::of_agent(&ctx.repo, agent)?;
+    let is_fenced = || {
+        let enforcement = ctx.kernel()?.enforcement(mode)?;
+        Ok::<_, Error>(matches!(enforcement, Enforcement::Fenced(_)))
+    };
+    if policy.is_some_and(|policy| !policy.checks.is_empty()) && !is_fenced()? {
+        return why("has checks, which would run without a sandbox".to_owned());
+    }
+    Ok(None)
 }

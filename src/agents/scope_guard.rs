@@ -1,7 +1,7 @@
 //! An agent's fence: its policy, read once, ready to judge.
 
 use crate::agents::real_path::real_path;
-use crate::domain::scope::{CaseIndex, CaseRule, control_files, is_control_file};
+use crate::domain::scope::{CaseIndex, CaseRule, Opened, control_files, is_control_file};
 use crate::domain::violation::{Boundary, Links, OtherNames, Reason};
 use crate::domain::{
     Agent, BundleRule, Change, ChangeKind, Glob, Isolation, Oid, RepoPath, Scope, Violation,
@@ -363,7 +363,9 @@ pub(crate) fn changed_control_file(repo: &Repo, old: Oid, new: Oid) -> Result<Op
     let everything = [Glob::parse("**").map_err(Error::bug)?];
     let controls = control_files(&everything, other_controls(repo)?);
     let controls: Vec<Glob> = controls.into_keys().collect();
-    let scope = Scope::new(&everything, &controls).map_err(Error::bug)?;
+    let case = CaseRule { is_ignored: true, control_files: &[] };
+    let scope = Scope::with_case(&everything, &controls, &Opened::new(), case);
+    let scope = scope.map_err(Error::bug)?;
     let boundary = Boundary { scope, edits: true, bundle: None };
     let changes = repo.tree_changes(&[old], new)?;
     let others = other_names(repo, &[old], &boundary, &changes, &SharedLinks::default())?;

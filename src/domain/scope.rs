@@ -714,6 +714,9 @@ mod tests {
             ".GitAttributes",
             "jenkinsfile",
             ".hu\u{200c}sky/x",
+            ".hu\u{ad}sky/x",
+            ".hu\u{17f}ky/x",
+            "\u{17f}ecrets/k",
             ".husky./x",
             ".gitmodules ",
         ] {

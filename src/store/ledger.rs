@@ -284,7 +284,7 @@ impl<'r> Ledger<'r> {
                         Some(body) => body,
                         None => notes::body(repo, tree, key)?,
                     };
-                    let row = Row::read(&old, agent);
+                    let row = Row::read(&old, agent).beside(&own);
                     let event =
                         row.next(now, clone, (agent, actor(by)), operation, decide(note, &row)?);
                     let line = event_line::encode(&event)?;

@@ -25,6 +25,8 @@ pub(super) struct Row<'b> {
     lines: Vec<&'b [u8]>,
     /// What the lines say, in the same order.
     pub(super) events: Vec<Event>,
+    /// Those of the lines that this command is about to write, which no file notes yet.
+    added: Vec<String>,
 }
 
 impl<'b> Row<'b> {
@@ -51,6 +53,11 @@ impl<'b> Row<'b> {
             (row.lines, row.events) = ordered.unzip();
         }
         row
+    }
+
+    /// The same beside lines that this command is about to write, some of which may be in it.
+    pub(super) fn beside(self, added: &[String]) -> Row<'b> {
+        Row { added: added.to_vec(), ..self }
     }
 
     /// The lines, and what each of them says.
@@ -137,7 +144,7 @@ impl<'b> Row<'b> {
     /// The row without what another clone says against what this one decided: what an agent that it made is called, and that an agent
     /// goes on which it put off, saw fail, turned down or closed.
     pub(super) fn decided_by(&self, own: &OwnLines) -> Row<'b> {
-        let is_own: Vec<bool> = self.pairs().map(|(line, _)| own.has(line)).collect();
+        let is_own: Vec<bool> = self.pairs().map(|(line, _)| self.has_own(own, line)).collect();
         let made_here = self.is_made_by(own);
         // What a clone did last decides: where that stopped the agent, no line of another one after it sets it going.
         let taken_back = operation::taken_back(&self.events);
@@ -164,13 +171,17 @@ impl<'b> Row<'b> {
     /// Whether this clone made the agent. A line of another one may be dated before its own.
     pub(super) fn is_made_by(&self, own: &OwnLines) -> bool {
         let is_spawn = |what: &What| matches!(what, What::Spawning(_) | What::Spawned(_));
-        self.pairs().any(|(line, event)| is_spawn(&event.what) && own.has(line))
+        self.pairs().any(|(line, event)| is_spawn(&event.what) && self.has_own(own, line))
+    }
+
+    fn has_own(&self, own: &OwnLines, line: &[u8]) -> bool {
+        own.has(line) || self.added.iter().any(|added| added.as_bytes() == line)
     }
 
     fn filtered(&self, mut is_denied: impl FnMut(&[u8], &Event) -> bool) -> Row<'b> {
         let pairs = self.pairs().filter(|(line, event)| !is_denied(line, event));
         let (lines, events) = pairs.map(|(line, event)| (line, event.clone())).unzip();
-        Row { lines, events }
+        Row { lines, events, added: self.added.clone() }
     }
 
     /// The indexes in an order in which every line comes after those that it names, and otherwise by time, where a line

@@ -451,6 +451,15 @@ fn a_row_whose_commit_is_gone_is_named() {
 }
 
 #[test]
+fn a_ledger_that_was_deleted_is_missed() {
+    let patient = Patient::new();
+    patient.repo.git(["update-ref", "-d", "refs/notes/agents"]);
+    let (_, report) = examine(&patient.repo, &[]);
+    let findings = report["findings"].as_array().expect("a list");
+    assert!(findings.iter().any(|finding| finding["code"] == "ledger.lost"), "{report:#}");
+}
+
+#[test]
 fn a_lost_ledger_comes_back_as_its_finding_says() {
     let patient = Patient::new();
     let repo = &patient.repo;

@@ -2,10 +2,9 @@
 
 use crate::agents::check_memory::known_time;
 use crate::agents::parallel::Queue;
-use crate::agents::scope_guard::changed_control_file;
-use crate::agents::{Ctx, Work, at_work, lookup, parallel};
+use crate::agents::{Ctx, Work, at_work, authority, lookup, parallel};
 use crate::domain::finding::verdict_word;
-use crate::domain::{Agent, Enforcement, Isolation, Quoted, State, branch_name};
+use crate::domain::{Agent, Isolation, State, branch_name};
 use crate::error::{Code, Error, ErrorFacts, Exit, Result};
 use crate::ops::merge::{
     JudgedPlan, LandingState, MergeOptions, MergePlan, before, concerns_all, execute,
@@ -260,7 +259,12 @@ fn require_harmless(ctx: &Ctx, options: &TrainOptions, plan: &MergePlan) -> Resu
         let is_copy = branch_name(&plan.branch) == plan.branch;
         is_copy.then(|| format!("has no branch here but {}, which was fetched", plan.branch))
     } else {
-        doubt(ctx, options, plan)?
+        authority::unseen(
+            ctx,
+            &plan.agent,
+            (&plan.target, plan.base, plan.merged_tree),
+            options.sandbox,
+        )?
     }) else {
         return Ok(());
     };
@@ -269,29 +273,6 @@ fn require_harmless(ctx: &Ctx, options: &TrainOptions, plan: &MergePlan) -> Resu
     Err(Error::new(Code::AgentState, what)
         .hint(format!("to see its work, run git agent diff {short}"))
         .hint(format!("to land it, run git agent merge {short}")))
-}
-
-/// What is to be seen by a person of an agent that another clone made: that clone also wrote the policy that allows it.
-fn doubt(ctx: &Ctx, options: &TrainOptions, plan: &MergePlan) -> Result<Option<String>> {
-    let doubt = |why: String| Ok(Some(format!("was made in another clone and {why}")));
-    if ctx.ledger().last_with_branch(&plan.target)?.is_some() {
-        return doubt(format!("would land on {}, an agent's branch", branch_name(&plan.target)));
-    }
-    let base = ctx.repo.read_commit(plan.base)?.tree;
-    if let Some(path) = changed_control_file(&ctx.repo, base, plan.merged_tree)? {
-        let path = Quoted(&path);
-        return doubt(format!("changes {path}, which decides what programs do here"));
-    }
-    let policy = spawn_commit::of_agent(&ctx.repo, &plan.agent)?;
-    let has_checks = policy.is_some_and(|policy| !policy.checks.is_empty());
-    let is_fenced = || {
-        let enforcement = ctx.kernel()?.enforcement(options.sandbox)?;
-        Ok::<_, Error>(matches!(enforcement, Enforcement::Fenced(_)))
-    };
-    if has_checks && !is_fenced()? {
-        return doubt("has checks, which would run without a sandbox".to_owned());
-    }
-    Ok(None)
 }
 
 impl Rider {

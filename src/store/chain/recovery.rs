@@ -230,8 +230,11 @@ pub enum Condition {
 pub fn condition(repo: &Repo, chain: Chain) -> Result<Condition> {
     let is_sound = match repo.tip(chain.refname())? {
         Tip::At(oid) => repo.read_commit(oid).is_ok_and(|commit| is_whole(repo, chain, &commit)),
-        // Deleting a ref deletes its reflog.
-        Tip::Absent => repo.reflog_oids(chain.refname())?.is_empty(),
+        // Deleting a ref deletes its reflog. What this clone wrote is noted beside the ledger.
+        Tip::Absent => {
+            let is_missed = chain == Chain::Ledger && layout::own_lines(repo.common_dir()).exists();
+            !is_missed && repo.reflog_oids(chain.refname())?.is_empty()
+        }
         Tip::Broken => false,
     };
     if is_sound {
