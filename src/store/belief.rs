@@ -56,11 +56,24 @@ impl<'r> Belief<'r> {
         // 1. What this clone did, only this clone takes back, and what it decided, only this clone decides anew.
         let lasting = self.lasting(AgentId::from_spawn_commit(spawn_commit), row)?;
         let decided = self.decided(&lasting)?;
-        let is_taken_back_elsewhere = decided.events.len() < row.events.len();
+        let mut is_taken_back_elsewhere = decided.events.len() < row.events.len();
         let mut row = decided.as_ref();
         let Some(mut agent) = fold_origins(self.repo, spawn_commit, row) else {
             return Ok(None);
         };
+        // Nearly every row says `done`, so this is looked at only where the agent does not end so.
+        let done;
+        if row.may_have_been_done(agent.state) {
+            done = row.decided_by(self.own()?, true);
+            if done.events.len() < row.events.len() {
+                row = &done;
+                match fold_origins(self.repo, spawn_commit, row) {
+                    Some(rest) => agent = rest,
+                    None => return Ok(None),
+                }
+                is_taken_back_elsewhere = true;
+            }
+        }
         // 2. An amendment lets the agent do more than its spawn commit says, so only one of this clone's own binds.
         let own;
         let mut is_amended_elsewhere = false;
@@ -126,8 +139,11 @@ impl<'r> Belief<'r> {
         if !row.may_be_overruled() {
             return Ok(Cow::Borrowed(row));
         }
-        let own = load(&self.own, || OwnLines::load(self.repo.common_dir()))?;
-        Ok(Cow::Owned(row.decided_by(own)))
+        Ok(Cow::Owned(row.decided_by(self.own()?, false)))
+    }
+
+    fn own(&self) -> Result<&OwnLines> {
+        load(&self.own, || OwnLines::load(self.repo.common_dir()))
     }
 
     /// Whether this clone might deny that an agent is over; where not, what its row says stands.

@@ -141,9 +141,15 @@ impl<'b> Row<'b> {
             || events.any(|event| stops(&event.what)) && events.any(|event| moves(&event.what))
     }
 
+    /// Whether an agent in this state may have been done before another clone said that it goes on.
+    pub(super) fn may_have_been_done(&self, state: State) -> bool {
+        let is_done = |event: &Event| matches!(event.what, What::Done { .. });
+        state.is_unfinished() && self.events.iter().any(is_done)
+    }
+
     /// The row without what another clone says against what this one decided: what an agent that it made is called, and that an agent
-    /// goes on which it put off, saw fail, turned down or closed.
-    pub(super) fn decided_by(&self, own: &OwnLines) -> Row<'b> {
+    /// goes on which it put off, saw fail, turned down or closed; `with_done` also that one goes on which it made and called done.
+    pub(super) fn decided_by(&self, own: &OwnLines, with_done: bool) -> Row<'b> {
         let is_own: Vec<bool> = self.pairs().map(|(line, _)| self.has_own(own, line)).collect();
         let made_here = self.is_made_by(own);
         // What a clone did last decides: where that stopped the agent, no line of another one after it sets it going.
@@ -154,7 +160,9 @@ impl<'b> Row<'b> {
                 && !operation.is_some_and(|id| taken_back.contains(id))
         };
         let last = self.events.iter().zip(&is_own).rposition(|(event, own)| *own && counts(event));
-        let stopped = last.filter(|at| self.events.get(*at).is_some_and(|it| stops(&it.what)));
+        let is_done = |what: &What| with_done && made_here && matches!(what, What::Done { .. });
+        let is_stop = |event: &Event| stops(&event.what) || is_done(&event.what);
+        let stopped = last.filter(|at| self.events.get(*at).is_some_and(is_stop));
         let mut own = is_own.into_iter().enumerate();
         self.filtered(|_, event| {
             let Some((at, is_own)) = own.next() else {
@@ -163,6 +171,8 @@ impl<'b> Row<'b> {
             !is_own
                 && match &event.what {
                     What::Renamed { .. } => made_here,
+                    // Another clone may well say that what is done here failed, or is to wait.
+                    What::Failed { .. } | What::Deferred { .. } if with_done => false,
                     what => moves(what) && stopped.is_some_and(|stopped| at > stopped),
                 }
         })

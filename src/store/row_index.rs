@@ -147,6 +147,7 @@ impl<'e> RowEntry<'e> {
             state: (belief::is_plain(&row.events)
                 && agent.amended.is_none()
                 && !row.may_be_overruled()
+                && !row.may_have_been_done(agent.state)
                 && operation::taken_back(&row.events).is_empty())
             .then_some(Cow::Borrowed(state)),
             started: agent.started.timestamp_micros(),

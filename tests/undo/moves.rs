@@ -603,6 +603,13 @@ fn what_a_row_says_sets_nothing_going_that_this_clone_stopped() {
     let place = team.repo.path().with_file_name("saved");
     team.json(&["rescue", kept, "--to", place.to_str().expect("UTF-8")]);
     assert!(place.join("src/file-3.rs").exists(), "{commit}");
+    // Nor is work that is done here less so.
+    let turned_down = json!({
+        "accepted": false, "tip": before, "base": before, "tree": tree, "policy": before, "findings": ["x"],
+    });
+    let going_on = [("verified", turned_down), ("reopened", json!({}))];
+    forge(&team, 4, "op-beefbeefbeef", &going_on);
+    assert_eq!(team.state(4), "done", "{free}");
     // An event that only a newer program understands is a matter of its own agent.
     forge(&team, 0, "op-beefbeefbeee", &[("zzz", json!({"needs": "9.9.9"}))]);
     team.json(&["train", "--all"]);
