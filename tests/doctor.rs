@@ -367,7 +367,7 @@ fn what_only_a_person_can_decide_is_reported() {
     is_left_alone(&["branches.no-row"], |patient| {
         patient.repo.git(["branch", "agent/copy", &patient.branch]);
     });
-    is_left_alone(&["worktrees.no-row", "branches.no-row"], |patient| {
+    is_left_alone(&["ledger.lost", "worktrees.no-row", "branches.no-row"], |patient| {
         patient.repo.git(["update-ref", "-d", "refs/notes/agents"]);
     });
 }

@@ -100,7 +100,12 @@ impl Answer for DiscardReport {
         for warning in &self.warnings {
             text.push_str(&format!("  warning: {warning}\n"));
         }
-        if !self.dry_run {
+        // Of an agent of another clone there may be nothing here that was put away.
+        let is_put_away = self.removes_worktree
+            || self.deletes_branch
+            || self.salvage_commit.is_some()
+            || self.bundle_commit.is_some();
+        if !self.dry_run && (is_put_away || self.was_discarded) {
             text.push_str(&format!(
                 "{} git agent rescue {}\n",
                 paint(HINT, "to have it back:"),

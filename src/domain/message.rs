@@ -5,7 +5,7 @@
 //! when the message was written; everybody else by the name that was given. What a message says is a JSON
 //! object; here it is known by its text and by its top-level fields.
 
-use super::named::{is_lower_hex, named};
+use super::named::{is_lower_hex, named, turns_direction};
 use super::stamp::Stamp;
 use chrono::TimeDelta;
 use std::fmt;
@@ -45,14 +45,14 @@ pub struct Message {
 }
 
 /// Foreign text with its control characters spelled out, so that no message moves its reader's
-/// cursor. Line feeds and tabs stay.
+/// cursor or turns the direction of what follows. Line feeds and tabs stay.
 pub fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' | '\t' => shown.push(c),
             // A terminal obeys such characters, and the message may come from anyone.
-            c if c.is_control() => shown.extend(c.escape_default()),
+            c if c.is_control() || turns_direction(c) => shown.extend(c.escape_default()),
             c => shown.push(c),
         }
     }

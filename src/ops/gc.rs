@@ -466,6 +466,9 @@ pub fn execute(ctx: &Ctx, plan: GcPlan) -> Result<GcReport> {
         match removed {
             Ok(removed) => {
                 item.action = "removed";
+                for warning in removed.warnings {
+                    item.why.push_str(&format!("; {warning}"));
+                }
                 item.not_kept = removed.not_kept;
                 report.doomed.extend(removed.trash);
             }
