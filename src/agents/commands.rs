@@ -1,8 +1,8 @@
 //! Commands that the base commit of an agent asks for: `[setup] run`, and `[hooks]` at other moments.
 //!
 //! The base commit is what the user started the agent from, so its commands are trusted as a `Makefile` or a hook of the
-//! repository is, and run outside the sandbox; of an agent that another clone made, as much of it as HEAD here holds. They are read from the objects of that commit and from nowhere else. Set-up
-//! commands run in the new worktree, which no agent has had yet. Hooks run in the main worktree, so that no file of the
+//! repository is, and run outside the sandbox; of an agent that another clone made, as much of it as HEAD here holds. They
+//! are read from the objects of that commit and from nowhere else. Set-up commands run in the new worktree, which no agent has had yet. Hooks run in the main worktree, so that no file of the
 //! agent's decides what they do; a variable names the agent's worktree.
 
 use crate::agents::ctx::Ctx;

@@ -258,10 +258,23 @@ impl Ledger<'_> {
     /// # Errors
     /// `repo-corrupt`, `io`.
     pub fn is_made_here(&self, agent: &Agent) -> Result<bool> {
+        Ok(!self.made_here(std::slice::from_ref(agent))?.is_empty())
+    }
+
+    /// Those of the agents of which [`Ledger::is_made_here`] is true.
+    ///
+    /// # Errors
+    /// As [`Ledger::is_made_here`].
+    pub(super) fn made_here(&self, agents: &[Agent]) -> Result<HashSet<AgentId>> {
         let own_lines = OwnLines::load(self.repo.common_dir())?;
-        let body = self.lines(agent.spawn_commit)?;
-        let row = Row::read(&body, agent.id);
-        Ok(row.is_made_by(&own_lines))
+        let mut made = HashSet::new();
+        for agent in agents {
+            let body = self.lines(agent.spawn_commit)?;
+            if Row::read(&body, agent.id).is_made_by(&own_lines) {
+                made.insert(agent.id);
+            }
+        }
+        Ok(made)
     }
 
     /// As [`Ledger::events`], without what another clone says of an agent of this one: that work of it was kept, given back or let go of,

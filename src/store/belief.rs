@@ -67,10 +67,10 @@ impl<'r> Belief<'r> {
             done = row.decided_by(self.own()?, true);
             if done.events.len() < row.events.len() {
                 row = &done;
-                match fold_origins(self.repo, spawn_commit, row) {
-                    Some(rest) => agent = rest,
-                    None => return Ok(None),
-                }
+                let Some(rest) = fold_origins(self.repo, spawn_commit, row) else {
+                    return Ok(None);
+                };
+                agent = rest;
                 is_taken_back_elsewhere = true;
             }
         }
@@ -82,10 +82,10 @@ impl<'r> Belief<'r> {
             own = row.amended_by(|policy| closed.has_amended(agent.id, policy));
             if own.events.len() < row.events.len() {
                 row = &own;
-                match fold_origins(self.repo, spawn_commit, row) {
-                    Some(rest) => agent = rest,
-                    None => return Ok(None),
-                }
+                let Some(rest) = fold_origins(self.repo, spawn_commit, row) else {
+                    return Ok(None);
+                };
+                agent = rest;
                 is_amended_elsewhere = true;
             }
         }

@@ -35,7 +35,7 @@ impl Ledger<'_> {
             let all = self.agents_named(who)?;
             let mut named = meant(all.clone());
             if all.len() > 1 {
-                self.add_own(&mut named, all)?;
+                self.add_own(&mut named, &all)?;
             }
             // An agent whose alias begins as its own id must not be ambiguous with itself.
             named.retain(|agent| found.iter().all(|other| other.id != agent.id));
@@ -51,17 +51,11 @@ impl Ledger<'_> {
 
     /// Adds the agents of this clone to those that a name means, where none of these is one: another clone calls its own what it likes,
     /// and which is meant only the caller knows.
-    fn add_own(&self, named: &mut Vec<Agent>, all: Vec<Agent>) -> Result<()> {
-        for agent in &*named {
-            if self.is_made_here(agent)? {
-                return Ok(());
-            }
-        }
-        for agent in all.into_iter().rev() {
-            if self.is_made_here(&agent)? {
-                named.push(agent);
-                break;
-            }
+    fn add_own(&self, named: &mut Vec<Agent>, all: &[Agent]) -> Result<()> {
+        let own = self.made_here(all)?;
+        let is_own = |agent: &&Agent| own.contains(&agent.id);
+        if !named.iter().any(|agent| is_own(&agent)) {
+            named.extend(all.iter().rfind(is_own).cloned());
         }
         Ok(())
     }
