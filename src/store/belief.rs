@@ -49,7 +49,7 @@ impl<'r> Belief<'r> {
     /// `io`, `git-failed`.
     pub(super) fn fold(&self, spawn_commit: Oid, row: &Row<'_>) -> Result<Option<Agent>> {
         // Anyone who may push the ledger can write events of three kinds that change what the others mean: that something was
-        // taken back, that a policy was amended, that the agent is over. The three steps below strike out those that are not
+        // taken back, that a policy was amended, that the agent is over. The steps below strike out those that are not
         // believed, in this order, because each fold sees only what the one before left: an amendment that was taken back
         // needs no proof, and whether a landing is denied depends on the events that stand. A struck event stays in the row.
 
@@ -61,19 +61,6 @@ impl<'r> Belief<'r> {
         let Some(mut agent) = fold_origins(self.repo, spawn_commit, row) else {
             return Ok(None);
         };
-        // Nearly every row says `done`, so this is looked at only where the agent does not end so.
-        let done;
-        if row.may_have_been_done(agent.state) {
-            done = row.decided_by(self.own()?, true);
-            if done.events.len() < row.events.len() {
-                row = &done;
-                let Some(rest) = fold_origins(self.repo, spawn_commit, row) else {
-                    return Ok(None);
-                };
-                agent = rest;
-                is_taken_back_elsewhere = true;
-            }
-        }
         // 2. An amendment lets the agent do more than its spawn commit says, so only one of this clone's own binds.
         let own;
         let mut is_amended_elsewhere = false;
@@ -92,12 +79,25 @@ impl<'r> Belief<'r> {
         // 3. A row may claim `merged` and `discarded` both. Each turn strikes out the state that the fold ended in; with it gone
         // the fold ends in what the other events say, which is the second claim or an open state. At most two turns.
         let mut denied = Vec::new();
+        let mut undenied;
         while !agent.state.is_open() && self.is_denied(&agent)? {
             denied.push(agent.state);
-            let rest = row.without(&denied);
-            match fold_origins(self.repo, spawn_commit, &rest) {
+            undenied = row.without(&denied);
+            row = &undenied;
+            match fold_origins(self.repo, spawn_commit, row) {
                 Some(rest) => agent = rest,
                 None => break,
+            }
+        }
+        // 4. Work that is done here is made unfinished by no other clone. Only what the steps before leave says that it is
+        // unfinished; nearly every row says `done`, so this is looked at only there.
+        if row.may_have_been_done(agent.state) {
+            let done = row.decided_by(self.own()?, true);
+            if done.events.len() < row.events.len()
+                && let Some(rest) = fold_origins(self.repo, spawn_commit, &done)
+            {
+                agent = rest;
+                is_taken_back_elsewhere = true;
             }
         }
         // Said last: each fold above begins with an agent that has no doubts. An amendment puts in doubt what binds the agent,

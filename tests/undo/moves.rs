@@ -610,6 +610,12 @@ fn what_a_row_says_sets_nothing_going_that_this_clone_stopped() {
     let going_on = [("verified", turned_down), ("reopened", json!({}))];
     forge(&team, 4, "op-beefbeefbeef", &going_on);
     assert_eq!(team.state(4), "done", "{free}");
+    // Nor with a claim beside it that is not believed.
+    let claimed = [("discarded", json!({})), ("reopened", json!({}))];
+    forge(&team, 4, "op-beefbeefbeed", &claimed);
+    assert_eq!(team.state(4), "done", "{free}");
+    forge(&team, 4, "op-beefbeefbeec", &[claimed[1].clone(), claimed[0].clone()]);
+    assert_eq!(team.state(4), "done", "{free}");
     // An event that only a newer program understands is a matter of its own agent.
     forge(&team, 0, "op-beefbeefbeee", &[("zzz", json!({"needs": "9.9.9"}))]);
     team.json(&["train", "--all"]);
