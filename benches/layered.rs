@@ -206,10 +206,11 @@ fn agent(clone: &Path, words: &[&str]) -> Value {
 }
 
 /// What the files below a directory take of the disk, in bytes. A file with several names counts a part for each: layered worktrees
-/// share the index of their base until a git writes another one.
+/// share the index of their base until a git writes another one. What is being deleted since an agent was discarded is left out.
 fn disk_use(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    let entries = walkdir::WalkDir::new(directory).into_iter().flatten();
+    let entries = walkdir::WalkDir::new(directory).into_iter();
+    let entries = entries.filter_entry(|entry| entry.file_name() != "trash").flatten();
     entries
         .filter_map(|entry| entry.metadata().ok())
         .map(|file| file.blocks() * 512 / if file.is_file() { file.nlink().max(1) } else { 1 })

@@ -75,6 +75,22 @@ fn the_spawn_commit_carries_its_trailers() {
     assert_eq!(lines.len(), 6);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn worktrees_lie_apart_on_a_disk_that_knows_how() {
+    use rustix::fs::{IFlags, ioctl_getflags, statfs};
+    const EXT4: u64 = 0xEF53;
+    let repo = TestRepo::with_commit();
+    repo.spawn();
+    let above = repo.path().join(".claude/worktrees");
+    let directory = std::fs::File::open(&above).expect("made");
+    // Other file systems do not know the mark, and a spawn in them goes on without it.
+    if statfs(&above).expect("a file system").f_type as u64 == EXT4 {
+        assert!(ioctl_getflags(&directory).expect("flags").contains(IFlags::TOPDIR));
+    }
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
 #[test]
 fn a_shared_agent_has_a_row_and_nothing_else() {
     let repo = TestRepo::with_commit();

@@ -262,3 +262,6 @@ impl FencedHolder {
 
 /// Other systems bound no process that runs; what it reads was looked through before.
 pub(crate) fn limit(_child: u32, _limits: &ResourceLimits) {}
+
+/// Would let directories lie apart on the disk, which no file system here is told.
+pub(crate) fn spread_directories(_directory: &Path) {}

@@ -6,7 +6,7 @@ use super::{DIRECTORY, Holders, Occupant, Process, ResourceLimits, open_director
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, IFlags, RenameFlags, ioctl_getflags, ioctl_setflags, renameat_with};
 use rustix::fs::{FileType, MemfdFlags, Mode, RawDir, ResolveFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{
@@ -457,6 +457,14 @@ impl Process {
         let _ = file.map(|file| file.take(LONGEST_WORDS).read_to_end(&mut words));
         words
     }
+}
+
+/// Lets the directories that will be made in this one lie far apart on the disk, as those of users below `/home` do (`chattr +T`,
+/// ext4(5)). A hint, which most other file systems do not know.
+pub(crate) fn spread_directories(directory: &Path) {
+    let mark =
+        |directory: File| ioctl_setflags(&directory, ioctl_getflags(&directory)? | IFlags::TOPDIR);
+    let _ = File::open(directory).map(mark);
 }
 
 /// Bounds what a child may take from now on. One that has ended already takes nothing.
