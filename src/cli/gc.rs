@@ -85,6 +85,14 @@ impl Answer for GcReport {
             }
             text.push_str(&table.render());
         }
+        if let Some((free, wanted)) = self.free_bytes.zip(self.options.until)
+            && free < wanted
+        {
+            let free = size_text(free);
+            text.push_str(&format!(
+                "free after this: {free}, less than was asked for; no other agent is provably finished\n"
+            ));
+        }
         for agent in &self.agents {
             text.extend(not_kept(&agent.not_kept, &format!(" of {}", agent.short_id)));
         }

@@ -58,6 +58,7 @@ pub struct GcOptions {
 /// What would be swept and what not.
 pub struct GcPlan {
     items: Vec<(GcItem, Option<DiscardPlan>)>,
+    free_bytes: Option<u64>,
     large: Vec<GcLargeFile>,
     around: WorktreeSnapshot,
     expiry: Option<ExpiryPlan>,
@@ -89,6 +90,8 @@ pub struct GcReport {
     pub dry_run: bool,
     /// Every agent that has something left in this clone, oldest first.
     pub agents: Vec<GcItem>,
+    /// How many bytes of the disk are free without what is removed; absent where the caller does not want so many.
+    pub free_bytes: Option<u64>,
     /// What was kept so long ago, oldest agent first; absent unless it was asked for.
     pub salvage: Option<Vec<SalvageItem>>,
     /// The branches of agents on a remote; absent unless they were asked for.
@@ -197,12 +200,15 @@ pub fn plan(ctx: &Ctx, options: GcOptions) -> Result<GcPlan> {
     let told =
         over.into_iter().filter(|agent| briefing::is_here(common, agent.id)).cloned().collect();
     let large = set_aside(ctx, &agents)?;
-    let items = Judge::new(ctx, &options, &agents, &around)?.all(agents)?;
+    let mut judge = Judge::new(ctx, &options, &agents, &around)?;
+    let items = judge.all(agents)?;
+    let free_bytes = options.until.map(|_| judge.free);
     // What belongs to no agent any more.
     let trash = fsx::left_behind(common, ctx.now().timestamp() - TRASH_AGE);
     let old: Vec<PathBuf> = trash.iter().map(|name| layout::trash_dir(common).join(name)).collect();
     Ok(GcPlan {
         items,
+        free_bytes,
         large,
         around,
         expiry,
@@ -281,7 +287,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Decides about each of the agents of which something is left, oldest first.
-    fn all(mut self, agents: Vec<Agent>) -> Result<Vec<(GcItem, Option<DiscardPlan>)>> {
+    fn all(&mut self, agents: Vec<Agent>) -> Result<Vec<(GcItem, Option<DiscardPlan>)>> {
         let mut items = Vec::new();
         let activity = self.ctx.activity("looking for finished agents");
         let count = agents.len();
@@ -395,6 +401,7 @@ impl GcPlan {
         GcReport {
             dry_run: true,
             agents: self.items.iter().map(|(item, _)| item.clone()).collect(),
+            free_bytes: self.free_bytes,
             salvage: self.expiry.as_ref().map(ExpiryPlan::report),
             remote: self.remote.clone(),
             trash: self.trash.len(),

@@ -310,6 +310,14 @@ fn gc_removes_the_oldest_until_enough_is_free_and_no_more() {
     let shown = repo.agent(&["gc", "--until", "8000T"]);
     let shown = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.contains("git agent gc --until 8796093022208000 --yes"), "{shown}");
+    // Where that is not enough, it says so.
+    assert!(shown.contains(", less than was asked for; no other agent"), "{shown}");
+    let enough = repo.agent(&["gc", "--until", "1"]);
+    assert!(
+        !String::from_utf8_lossy(&enough.stdout).contains("less than"),
+        "{}",
+        describe(&enough)
+    );
     let refused = repo.agent(&["gc", "--until", "much"]);
     assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
 }
