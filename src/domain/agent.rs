@@ -36,7 +36,7 @@ use super::oid::Oid;
 use super::operation::{self, Reverted};
 use super::report::AuditVerdict;
 use super::run::Run;
-use super::stamp::Stamp;
+use super::stamp::{self, Stamp};
 use crate::error::{Code, Error, Remedy, Result};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
@@ -133,10 +133,11 @@ impl Agent {
     ) -> Option<Agent> {
         let id = AgentId::from_spawn_commit(spawn_commit);
         let own: Vec<&Event> = events.iter().filter(|event| event.agent == id).collect();
-        let times = irregular_times(&own);
+        let times = stamp::latest_times(own.iter().map(|event| event.at));
         let taken_back = operation::taken_back(events);
-        let mut own = own.into_iter().zip(times);
-        let (first, time) = own.next()?;
+        let meanwhile = operation::meanwhile(&own);
+        let mut own = own.into_iter().zip(times).zip(meanwhile);
+        let ((first, time), _) = own.next()?;
         let mut agent = Agent::blank(id, spawn_commit, first.at);
         (agent.started, agent.updated, agent.state_since) = (time, time, time);
         if !matches!(first.what, What::Spawning(_)) {
@@ -149,7 +150,7 @@ impl Agent {
         tell(first, agent.state);
         // Where the agent stood when an event was first followed by another.
         let mut forks: HashMap<&str, (State, bool)> = HashMap::new();
-        for (event, time) in own {
+        for ((event, time), meanwhile) in own {
             // Facts such as a run or a salvage happened, whatever is taken back; only what was
             // decided goes.
             let is_taken_back = |id| taken_back.contains(id) && event.what.is_decision();
@@ -184,7 +185,11 @@ impl Agent {
                 }
                 None => None,
             };
+            let (known, in_doubt) = (agent.irregular.len(), agent.origin_in_doubt);
             agent.apply(event, time, false, fork);
+            if meanwhile && agent.origin_in_doubt == in_doubt {
+                agent.irregular.truncate(known);
+            }
             if agent.state != before.0 {
                 agent.state_since = time;
             }
@@ -533,17 +538,6 @@ impl Agent {
         self.doubt(sentence);
         self.origin_in_doubt = true;
     }
-}
-
-/// When each event happened at the latest: its stamp, or the lowest of those after it where its clock was ahead.
-fn irregular_times(events: &[&Event]) -> Vec<DateTime<Utc>> {
-    let mut times: Vec<_> = events.iter().map(|event| event.at.time()).collect();
-    let mut lowest = DateTime::<Utc>::MAX_UTC;
-    for time in times.iter_mut().rev() {
-        lowest = lowest.min(*time);
-        *time = lowest;
-    }
-    times
 }
 
 // What the runs of an agent do to it.

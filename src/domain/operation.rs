@@ -7,7 +7,7 @@ use super::event::{Event, WORKTREE, What};
 use super::id::OperationId;
 use super::oid::Oid;
 use crate::error::Remedy;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The operations that the events of one row take back, in the row's order. The last word counts: an `undone` that was taken back
 /// by a later one takes nothing back.
@@ -22,6 +22,25 @@ pub fn taken_back(events: &[Event]) -> HashSet<&OperationId> {
         }
     }
     taken
+}
+
+/// For each event of a row, whether something counted as taken back when it came that counts again since. What came then need not go with
+/// it: work whose landing was taken back is judged, and then the landing is done again.
+pub fn meanwhile(events: &[&Event]) -> Vec<bool> {
+    let undone = |event: &Event| match &event.what {
+        What::Undone { operation, .. } => Some(operation.clone()),
+        _ => None,
+    };
+    let places = events.iter().enumerate();
+    let last: HashMap<OperationId, usize> =
+        places.filter_map(|(at, event)| Some((undone(event)?, at))).collect();
+    let mut until = 0;
+    let is_between = |(at, event): (usize, &&Event)| {
+        let redone = event.operation.as_ref().filter(|_| undone(event).is_some());
+        until = until.max(redone.and_then(|own| last.get(own)).copied().unwrap_or(0));
+        at < until
+    };
+    events.iter().enumerate().map(is_between).collect()
 }
 
 /// The operation that an `undone` of this operation is about in the end: where it takes an `undone` back, what that one took back.

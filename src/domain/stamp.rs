@@ -110,6 +110,18 @@ impl fmt::Display for Stamp {
     }
 }
 
+/// When each of these was at the latest, in the order in which they were given: its own time, or the lowest of those after it where its clock
+/// was ahead.
+pub(super) fn latest_times(stamps: impl Iterator<Item = Stamp>) -> Vec<DateTime<Utc>> {
+    let mut times: Vec<_> = stamps.map(|stamp| stamp.time()).collect();
+    let mut lowest = DateTime::<Utc>::MAX_UTC;
+    for time in times.iter_mut().rev() {
+        lowest = lowest.min(*time);
+        *time = lowest;
+    }
+    times
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -295,6 +295,18 @@ fn a_revert_that_was_reverted_is_done_again_by_the_id_that_is_told() {
 }
 
 #[test]
+fn what_is_said_while_a_landing_is_taken_back_is_no_disorder_once_it_is_done_again() {
+    let team = team(1);
+    team.land(0);
+    let undone = team.json(&["undo"]);
+    team.json(&["verify", team.id(0)]);
+    team.json(&["undo", undone["undone_by"].as_str().expect("an operation")]);
+    let shown = team.json(&["show", team.id(0)]);
+    assert_eq!((&shown["state"], shown.get("irregular")), (&json!("merged"), None), "{shown:#}");
+    team.assert_sound();
+}
+
+#[test]
 fn a_revert_that_is_done_again_by_moving_the_branch_still_keeps_the_work_out() {
     let team = team(1);
     team.land(0);
