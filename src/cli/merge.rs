@@ -108,7 +108,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: MergeArgs) -> Result<Exit> {
     }
     let agent = args.agent.or_current(ctx, ui)?;
     let mut report = if args.dry_run {
-        merge::plan(ctx, &agent, &options)?.report()
+        merge::plan(ctx, &agent, &options)?.report(ctx)
     } else {
         merge::land(ctx, &agent, &options)?
     };

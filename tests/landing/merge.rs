@@ -2,6 +2,7 @@ use super::{answer, ready, require_sound, run, spawns_in, state};
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in};
 use crate::verify::{Agent, refused};
+use serde_json::{Value, json};
 use std::fs;
 
 #[test]
@@ -377,6 +378,41 @@ fn what_is_staged_and_in_no_file_any_more_is_no_work() {
     let link = format!("160000,{},src/sub", agent.git(&["rev-parse", "HEAD"]));
     agent.git(&["update-index", "--add", "--cacheinfo", &link]);
     refused(&run(&agent, "merge", &[]), "nothing-to-land", 1);
+}
+
+#[test]
+fn a_commit_of_a_submodule_that_is_nowhere_else_is_told() {
+    let agent = Agent::new();
+    let library = agent.repo.path().with_file_name("library");
+    agent.repo.git(["clone", "--quiet", ".", library.to_str().expect("UTF-8")]);
+    let add = ["submodule", "--quiet", "add", library.to_str().expect("UTF-8"), "src/library"];
+    let settings = ["-c", "protocol.file.allow=always"];
+    agent.repo.git([&settings[..], &add].concat());
+    agent.repo.commit_all("a library");
+    let made = agent.repo.agent_json(&["spawn", "change the library"]);
+    let worktree = std::path::PathBuf::from(made["worktree_abspath"].as_str().expect("a path"));
+    let fill = ["submodule", "--quiet", "update", "--init"];
+    git_in(&worktree, [&settings[..], &fill].concat());
+    let inner = worktree.join("src/library");
+    std::fs::write(inner.join("README.md"), "changed\n").expect("written");
+    git_in(&inner, ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qam", "changed"]);
+    let id = made["short_id"].as_str().expect("an id");
+    agent.repo.agent_json(&["commit", id, "-m", "src: take the changed library"]);
+    let warning =
+        "submodules have commits that no remote of theirs has; until they are pushed from ";
+    let told = |report: &Value| report["warnings"][0].as_str().unwrap_or_default().to_owned();
+    let planned = agent.repo.agent_json(&["merge", id, "--now", "--dry-run"]);
+    assert!(told(&planned).starts_with(warning), "{planned:#}");
+    let landed = agent.repo.agent_json(&["merge", id, "--now"]);
+    assert!(told(&landed).starts_with(warning), "{landed:#}");
+    // What such a submodule has is no matter of work that leads to none of it.
+    std::fs::write(worktree.join("src/other.rs"), "fn other() {}\n").expect("written");
+    let landed = agent.repo.agent_json(&["merge", id, "--now"]);
+    assert_eq!(
+        (&landed["outcome"], told(&landed)),
+        (&json!("merged"), String::new()),
+        "{landed:#}"
+    );
 }
 
 #[test]

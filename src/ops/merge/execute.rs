@@ -15,7 +15,9 @@ use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, Repo, Tip, landing};
-use crate::ops::merge::{LandingReport, LandingState, MergePlan, Method, hold, remote};
+use crate::ops::merge::{
+    LandingReport, LandingState, MergePlan, Method, hold, remote, unpublished,
+};
 use crate::proc::signals::Deferred;
 use crate::store::ledger::RecordedLanding;
 use crate::store::lock::Guard;
@@ -170,6 +172,7 @@ fn outcome_of(
         Some(one) => {
             report.committed = (one.tip != plan.work.tip).then(|| one.tip.to_hex());
             report.warnings.extend(one.warning(plan));
+            report.warnings.extend(unpublished(ctx, plan));
             (one.tip, one.commit, Some(one.from))
         }
         None => {

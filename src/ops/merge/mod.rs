@@ -23,6 +23,7 @@ mod plan;
 mod remote;
 
 use crate::agents::{Ctx, at_work, liveness};
+use crate::domain::change::Content;
 use crate::domain::evidence::MergeOutcome;
 use crate::domain::finding::FindingCode;
 use crate::domain::folded_paths::by_code;
@@ -30,7 +31,10 @@ use crate::domain::named::named;
 use crate::domain::{Agent, Finding, Move, Oid, Verdict, branch_name, shell};
 use crate::error::{Code, Error, ErrorFacts, Exit, Remedy, Result};
 use crate::git::Repo;
+use crate::git::changes::gitlinks;
+use crate::git::files::admin_dir::MODULES;
 use crate::git::refs::REMOTE_COPIES;
+use crate::git::tree::GITLINK;
 use crate::ops::agent_report::TargetReport;
 use crate::store::lock::Guard;
 use crate::store::{Ledger, layout, lock};
@@ -327,6 +331,27 @@ impl LandingReport {
             worktrees: tops.map(|top| top.to_string_lossy().into_owned()).collect(),
         }
     }
+}
+
+/// The warning that the work leads to commits of submodules which no other clone can fetch; `None` where it leads to none that are new.
+fn unpublished(ctx: &Ctx, plan: &MergePlan) -> Option<String> {
+    let modules = ctx.repo.admin_dir(&layout::worktree_name(plan.agent.id)).join(MODULES);
+    if !modules.is_dir() {
+        return None;
+    }
+    let base = ctx.repo.read_commit(plan.base).ok()?.tree;
+    let changed = ctx.repo.differences(base, plan.merged_tree).ok()?;
+    let leads = |side: Option<Content>| side.is_some_and(|(mode, _)| mode == GITLINK);
+    // One that is known as published may stand beside one that is not: what no remote has is told of all of them together.
+    let is_new = changed.iter().any(|one| leads(one.new))
+        && gitlinks::have_own_commits(&modules, &ctx.temporary_place());
+    let place = ctx.repo.worktree(&layout::worktree_name(plan.agent.id))?.path;
+    is_new.then(|| {
+        format!(
+            "submodules have commits that no remote of theirs has; until they are pushed from {}, no other clone can fetch them",
+            place.display()
+        )
+    })
 }
 
 fn not_pulled(target: &str, copy: &str) -> String {

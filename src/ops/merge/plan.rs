@@ -346,12 +346,14 @@ impl MergePlan {
     }
 
     /// What would come of it.
-    pub fn report(&self) -> LandingReport {
+    pub fn report(&self, ctx: &Ctx) -> LandingReport {
         let state = match self.landed {
             Some(_) => LandingState::AlreadyMerged,
             None => LandingState::Planned,
         };
-        LandingReport::new(self, state)
+        let mut report = LandingReport::new(self, state);
+        report.warnings.extend(super::unpublished(ctx, self));
+        report
     }
 }
 
