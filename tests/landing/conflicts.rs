@@ -70,6 +70,24 @@ fn unmerged(agent: &Agent) -> String {
 }
 
 #[test]
+fn what_is_resolved_as_the_target_has_it_brings_all_that_the_target_has() {
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn mine() {}\n");
+    answer(&agent, "commit", &["-m", "mine"]);
+    agent.repo.write("src/lib.rs", "pub fn theirs() {}\n");
+    agent.repo.write("README.md", "theirs\n");
+    agent.repo.commit_all("theirs");
+    left(&agent);
+    agent.git(&["checkout", "--quiet", "--theirs", "src/lib.rs"]);
+    agent.git(&["add", "src/lib.rs"]);
+    let staged = agent.git(&["write-tree"]);
+    assert_eq!(staged, agent.repo.git(["rev-parse", "main^{tree}"]));
+    assert_eq!(answer(&agent, "update", &[])["outcome"], "updated");
+    assert_eq!(agent.git(&["rev-parse", "HEAD^{tree}"]), staged);
+    assert_eq!(agent.git(&["status", "--porcelain", "--untracked-files=no"]), "");
+}
+
+#[test]
 fn conflicts_are_left_as_git_leaves_them_and_are_committed_once_resolved() {
     let agent = conflicting();
     let tip = agent.git(&["rev-parse", "HEAD"]);

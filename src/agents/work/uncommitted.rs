@@ -282,7 +282,8 @@ pub(crate) fn look(
         admin_dir: &place.admin_dir,
         view: &view,
         tip,
-        staged: !staged.is_empty(),
+        // While a merge waits, an index that is what the other side has is the work, though nothing of it is the agent's own.
+        staged: !staged.is_empty() || !ctx.repo.merged_trees(&place.admin_dir).is_empty(),
         sparse: own.config_bool("core.sparseCheckout")? == Some(true),
         rules: &ctx.ignore_rules()?.without(bundle_dir),
         names_ignored,
