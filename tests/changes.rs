@@ -78,6 +78,14 @@ fn the_work_lands_without_the_changes_it_started_from() {
     fs::write(&notes, text(&notes).replace("six", "SIX")).expect("written");
     let verdict = repo.agent_json(&["verify", agent]);
     assert_eq!(verdict["verdict"], "accept", "{verdict:#}");
+    // What is shown of the agent is what it did beyond them.
+    let shown = repo.agent_json(&["diff", agent]);
+    let paths: Vec<_> = shown["changes"].as_array().expect("a list").iter().collect();
+    assert_eq!(
+        paths.iter().map(|one| &one["path"]).collect::<Vec<_>>(),
+        ["notes.txt", "src/two.rs"]
+    );
+    assert_eq!(repo.agent_json(&["show", agent])["diff"]["insertions"], 2);
     // Any other way would bring the history, and with it the changes.
     for way in ["--no-ff", "--ff-only"] {
         let output = repo.agent(&["merge", agent, way, "--format=json"]);

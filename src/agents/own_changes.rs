@@ -10,7 +10,7 @@
 //! whether the target has the changes by then.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::work::{simulated, uncommitted};
+use crate::agents::work::{Work, simulated, uncommitted};
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
@@ -65,6 +65,20 @@ pub(crate) fn below(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
     Ok(match commit.parents()[..] {
         [parent] if commit.trailer(TRAILER) == Some(parent.to_hex()) => Some(parent),
         _ => None,
+    })
+}
+
+/// The commit that an agent's work is compared with, as [`Work::fork`] gives it, but with the changes that it started from: they are their
+/// owner's.
+///
+/// # Errors
+/// As [`Work::fork`].
+pub(crate) fn fork(repo: &Repo, work: &Work) -> Result<Oid> {
+    let fork = work.fork(repo)?;
+    let base = work.agent.base.as_ref().map(|base| base.oid);
+    Ok(match (below(repo, &work.agent)?, base) {
+        (Some(parent), Some(base)) if repo.is_ancestor(fork, parent)? => base,
+        _ => fork,
     })
 }
 

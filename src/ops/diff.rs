@@ -1,6 +1,6 @@
 //! `diff`: what an agent changed since its base, committed or not.
 
-use crate::agents::{Ctx, Work, lookup};
+use crate::agents::{Ctx, Work, lookup, own_changes};
 use crate::domain::{Agent, Event, Oid, OperationId, What};
 use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::diff::{Detail, DiffSink, Filter};
@@ -65,7 +65,7 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
     spawn_commit::of_agent(&ctx.repo, &agent)?;
     let live = Work::look_up(ctx, agent)?;
     let tip = live.require_tip(ctx)?;
-    let base = live.fork(&ctx.repo)?;
+    let base = own_changes::fork(&ctx.repo, &live)?;
     let tree = live.tree(ctx)?;
     let since = match since {
         Some(since) => tree_since(ctx, &live.agent, since)?,

@@ -2,7 +2,9 @@
 
 use crate::agents::assignment::{Assignment, PromptWish};
 use crate::agents::work::{base_of, tip_of};
-use crate::agents::{Ctx, Scratch, Work, layered, liveness, lookup, task_copy, worktree};
+use crate::agents::{
+    Ctx, Scratch, Work, layered, liveness, lookup, own_changes, task_copy, worktree,
+};
 use crate::domain::role::DEFAULT_DENYLIST;
 use crate::domain::scope::control_files;
 use crate::domain::{Agent, AgentId, Event, Glob, Isolation, Oid, State, What};
@@ -225,7 +227,7 @@ pub(super) fn diff_counts(
     let Some(tip) = work.tip else {
         return Ok(None);
     };
-    let before = ctx.repo.read_commit(work.fork(&ctx.repo)?)?.tree;
+    let before = ctx.repo.read_commit(own_changes::fork(&ctx.repo, &work)?)?.tree;
     let counts = match standing.uncommitted.known() {
         None | Some(0) => {
             let tree = ctx.repo.read_commit(tip)?.tree;

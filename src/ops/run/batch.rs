@@ -1,7 +1,7 @@
 //! Several runs at once, each on a thread with a repository of its own.
 
 use crate::agents::parallel::Queue;
-use crate::agents::{Ctx, Work, lookup, parallel};
+use crate::agents::{Ctx, Work, lookup, own_changes, parallel};
 use crate::domain::event::Competed;
 use crate::domain::run::{Attempt, lost_to, ranking};
 use crate::domain::{Layering, What};
@@ -258,7 +258,7 @@ fn record(ctx: &Ctx, reports: &[AttemptReport]) -> Result<()> {
 fn changed_lines(ctx: &Ctx, agent_id: &str) -> Result<usize> {
     let agent = lookup::agent(ctx, &ctx.ledger(), agent_id)?;
     let work = Work::look_up(ctx, agent)?;
-    let fork = ctx.repo.read_commit(work.fork(&ctx.repo)?)?.tree;
+    let fork = ctx.repo.read_commit(own_changes::fork(&ctx.repo, &work)?)?.tree;
     let counts = ctx.repo.diff_counts(fork, work.tree(ctx)?)?;
     Ok(counts.insertions + counts.deletions)
 }
