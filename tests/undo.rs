@@ -284,6 +284,13 @@ fn decisions_names_and_policies_are_taken_back_in_turn() {
     team.json(&["undo"]);
     assert_ne!(team.state(0), "done");
     assert_eq!(team.refusal(&["undo"]), ("operation-unknown".to_owned(), 2));
+    // A second call is no way forward and back, so the way forward is named.
+    let said = describe(&team.repo.agent(&["undo"]));
+    let again = said.split("to do again what was taken back last, run git agent undo ").nth(1);
+    let again = again.and_then(|rest| rest.split_whitespace().next()).expect("an operation");
+    team.json(&["undo", again]);
+    assert_eq!(team.state(0), "done");
+    team.json(&["undo"]);
     let locked = git_in(&team.agents[0].1, ["worktree", "list", "--porcelain"]);
     assert!(locked.contains("locked"), "{locked}");
 }

@@ -173,7 +173,7 @@ impl Answer for ShowReport {
                     None => NOT_KNOWN.to_owned(),
                 }),
             ),
-            ("Checks", list(&self.checks)),
+            ("Checks", checks(&self.checks)),
             ("Ahead", ahead(&self.standing)),
             ("Dirty", dirty(&self.standing)),
             ("Scope", scope(&self.standing)),
@@ -252,6 +252,15 @@ impl Answer for PathReport {
 fn lines_of(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(plain).collect();
     lines.join("\n")
+}
+
+/// The check commands, each apart from the others; nothing where there are none.
+fn checks(commands: &Option<Option<Vec<String>>>) -> Option<String> {
+    let Some(commands) = commands.as_ref()? else {
+        return Some(NOT_KNOWN.to_owned());
+    };
+    let commands: Vec<_> = commands.iter().map(|command| format!("`{}`", plain(command))).collect();
+    Some(commands.join(", "))
 }
 
 /// `2 files, +10 -3`; nothing where nothing differs.

@@ -24,9 +24,12 @@ use crate::ops::verify::{
     VerifyOptions, VerifyReport,
 };
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// How many globs an advice gives; of very many a person knows a shorter one.
+const MOST_GLOBS: usize = 5;
 
 /// Judge an agent's work: bundle, scope, provenance, merge, check commands, ledger
 ///
@@ -276,19 +279,22 @@ fn failed(commands: &Commands) -> impl Iterator<Item = &CommandRun> {
     ran.filter(|run| run.end != CommandEnd::Status(0))
 }
 
-/// A line for each check of a project: whether it succeeded, and whether it ran for this verdict.
+/// Where checks are of projects, a line for each that ran: whether it succeeded, and whether it ran for this verdict.
 fn projects_text(commands: &Commands) -> String {
-    let of_projects = ran(commands).iter().filter(|run| !run.is_setup);
-    let line = |run: &CommandRun| {
+    let checks: Vec<_> = ran(commands).iter().filter(|run| !run.is_setup).collect();
+    if checks.iter().all(|run| run.project.is_none()) {
+        return String::new();
+    }
+    let line = |run: &&CommandRun| {
         let word = if run.is_success() { paint(GOOD, "passed") } else { paint(BAD, "failed") };
         let from = run.taken_over_from.map_or_else(String::new, |tree| {
             let short = &tree.to_hex()[..7];
             format!(", taken over from tree {short}: only other projects differ there")
         });
-        let project = run.project.as_deref()?;
-        Some(format!("  {project}: `{}` {word}{from}\n", run.command))
+        let project = run.project.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+        format!("  {project}`{}` {word}{from}\n", run.command)
     };
-    of_projects.filter_map(line).collect()
+    checks.iter().map(line).collect()
 }
 
 /// Whether the six files had to be there and no finding is about them.
@@ -413,7 +419,7 @@ fn ways_text(verdict: &Verdict, is_layered: bool, here: &Path) -> String {
         text.push_str(&format!("to go there: {way}\n"));
     }
     // What the default denylist has, such as secrets, no scope opens.
-    let mut opened = verdict
+    let opened = verdict
         .findings
         .iter()
         .filter(|one| match one.code {
@@ -422,11 +428,16 @@ fn ways_text(verdict: &Verdict, is_layered: bool, here: &Path) -> String {
             _ => false,
         })
         .filter_map(|one| std::str::from_utf8(one.path.as_deref()?).ok());
-    if let Some(path) = opened.next() {
-        let glob = shell::word(seen_from(here, &escaped(path)).as_bytes());
-        text.push_str(&format!(
-            "to let the agent change it: git agent amend {id} --add-scope {glob}\n"
-        ));
+    let glob = |path: &str| shell::word(seen_from(here, &escaped(path)).as_bytes());
+    let globs: BTreeSet<String> = opened.map(glob).collect();
+    if !globs.is_empty() {
+        let given: String =
+            globs.iter().take(MOST_GLOBS).map(|glob| format!(" --add-scope {glob}")).collect();
+        let more = match globs.len().saturating_sub(MOST_GLOBS) {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        text.push_str(&format!("to let the agent change it: git agent amend {id}{given}{more}\n"));
     }
     text
 }

@@ -4,7 +4,7 @@ use super::gather::{Rider, is_ready, judge_those, open_agents, riders};
 use super::report::TrainOutcome;
 use super::{Order, TrainOptions, decide_all, rehearsed};
 use crate::agents::{Ctx, at_work, crash_recovery};
-use crate::domain::{Agent, AgentId, State};
+use crate::domain::{Agent, AgentId, State, shell};
 use crate::error::{Code, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::error_report::ErrorReport;
@@ -56,7 +56,7 @@ fn is_turned_back(one: &TrainDecision) -> bool {
 
 impl CloseReport {
     /// `None` when there is nothing to wait for and nothing to decide.
-    pub(super) fn of(common_dir: &Path, decisions: &[TrainDecision]) -> Option<CloseReport> {
+    pub(super) fn of(ctx: &Ctx, decisions: &[TrainDecision]) -> Option<CloseReport> {
         let with = |is: fn(&TrainDecision) -> bool| -> Vec<AgentRef> {
             let those = decisions.iter().filter(|one| is(one));
             those.map(|one| one.agent.clone()).collect()
@@ -89,7 +89,16 @@ impl CloseReport {
             let failed = decisions.iter().filter(|one| one.outcome == Fate::Left(State::Failed));
             let failed = failed.map(|one| one.agent.short_id.as_str()).collect();
             let is_any_landed = decisions.iter().any(is_landed);
-            close.ways = close.answers(common_dir, is_any_landed, &empty.collect(), &failed);
+            let remotes = ctx.repo.remotes().unwrap_or_default();
+            // A branch that was never pushed follows none, so both are named.
+            let push = match remotes.first() {
+                Some(remote) => vec![format!("git push {} HEAD", shell::word(remote.as_bytes()))],
+                None => ["git remote add origin <url>", "git push origin HEAD"]
+                    .map(str::to_owned)
+                    .to_vec(),
+            };
+            let push = is_any_landed.then_some(push);
+            close.ways = close.answers(ctx.repo.common_dir(), push, &empty.collect(), &failed);
         }
         (left > 0 || !close.unfinished.is_empty()).then_some(close)
     }
@@ -98,7 +107,7 @@ impl CloseReport {
     fn answers(
         &self,
         common_dir: &Path,
-        is_any_landed: bool,
+        push: Option<Vec<String>>,
         empty: &HashSet<&str>,
         failed: &HashSet<&str>,
     ) -> Vec<AnswerWay> {
@@ -133,10 +142,7 @@ impl CloseReport {
         closing.push("git agent list".to_owned());
         let way = |way, what, commands| AnswerWay { way, what, commands };
         let ways = [
-            is_any_landed.then(|| {
-                let push = vec!["git push".to_owned()];
-                way("as-is", "open the pull request with what has landed", push)
-            }),
+            push.map(|push| way("as-is", "push what has landed, for the pull request", push)),
             is_retried.then(|| way("retry", retried, retry)),
             Some(way("close", closed, closing)),
         ];
@@ -310,11 +316,7 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
             };
             items.push(left_alone(agent, state));
         }
-        Ok(AllReport {
-            close: CloseReport::of(ctx.repo.common_dir(), &items),
-            warnings: Vec::new(),
-            items,
-        })
+        Ok(AllReport { close: CloseReport::of(ctx, &items), warnings: Vec::new(), items })
     })
 }
 

@@ -420,7 +420,18 @@ pub(super) fn meant(ctx: &Ctx, what: Option<&str>) -> Result<Operation> {
             // What an agent did itself is nothing that its user has just done.
             let mut own = all.iter().filter(is_own).filter(|it| !it.is_of_agent());
             let newest = own.next().cloned();
-            newest.ok_or_else(|| unknown("nothing was done here that could be taken back".into()))
+            newest.ok_or_else(|| {
+                let error = unknown("nothing was done here that could be taken back".into());
+                // What was taken back just now is done again by its id alone: a second call is no way forward and back.
+                let mut undone = all.iter().filter(|it| it.is_own && it.is_open() && it.is_undo());
+                match undone.next() {
+                    Some(undo) => error.hint(format!(
+                        "to do again what was taken back last, run git agent undo {}",
+                        undo.id
+                    )),
+                    None => error,
+                }
+            })
         }
         Some(id) if id.starts_with(OperationId::PREFIX) => {
             let mut found = all.into_iter().filter(|it| it.id.as_str().starts_with(id));
