@@ -10,6 +10,7 @@ pub(crate) use codes::codes;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
+use std::path::PathBuf;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -421,6 +422,16 @@ impl ErrorFacts {
 
 // What can be done about an error with this program, in words that no command line is needed for.
 
+/// How git reaches a worktree from outside of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GitPlace {
+    /// By its path.
+    At(PathBuf),
+    /// In the mount of the agent with these first eight hex digits. No file is at the path of such a worktree, so git would take each for
+    /// deleted there, and what it writes would lie beneath the mount.
+    Mount(String),
+}
+
 /// What a user can do about an error, where it takes this program. What the command is called is not for the layer that
 /// fails to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -462,6 +473,8 @@ pub enum Remedy {
     LandElsewhere(String),
     /// See the status of a worktree whose files only a command of its agent sees.
     StatusInside(String),
+    /// Call git in a worktree, with each of these words in turn.
+    GitIn(GitPlace, Vec<String>),
     /// See the runs that go on.
     Running,
     /// See every setting.

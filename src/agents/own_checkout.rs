@@ -2,10 +2,10 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::{clone, publish, worktree};
-use crate::domain::{Agent, branch_name, shell};
+use crate::domain::{Agent, Oid, branch_name, shell};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::belongs_to;
-use crate::git::{Checkout, landing};
+use crate::git::{Checkout, Repo, Tip, landing};
 use crate::store::{agent_branch, layout};
 
 /// The agent's worktree, on the agent's branch and in the middle of nothing.
@@ -66,13 +66,33 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
     let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
     if place.head() != format!("ref: {branch}") {
         let what = format!("HEAD of {} is not on {branch}", top.display());
-        return Err(Error::new(Code::WorktreeBusy, what).hint(format!(
-            "to put it back, run git -C {} switch {}",
-            shell::path(&top),
-            shell::word(branch_name(branch).as_bytes())
-        )));
+        let head = place.head();
+        let on = head.strip_prefix("ref: ").unwrap_or(&head);
+        let back = Remedy::GitIn(place.git_place(), way_back(&ctx.repo, branch, on)?);
+        return Err(Error::new(Code::WorktreeBusy, what).remedy("to put it back", back));
     }
     Ok(place)
+}
+
+/// What git is to be called with, in turn, to lead HEAD back to a branch from what it names, a ref or a commit, so that no commit is left
+/// behind.
+///
+/// # Errors
+/// Those of refs and of reading history.
+pub(crate) fn way_back(repo: &Repo, branch: &str, on: &str) -> Result<Vec<String>> {
+    let name = shell::word(branch_name(branch).as_bytes());
+    let at = Oid::from_hex(on).or(repo.tip(on).ok().and_then(|tip| tip.oid()));
+    let at = at.filter(|at| repo.has_object(*at));
+    Ok(match (at, repo.tip(branch)?) {
+        (Some(at), Tip::At(tip)) if !repo.is_ancestor(at, tip)? => {
+            if repo.is_ancestor(tip, at)? {
+                vec![format!("switch -C {name}")]
+            } else {
+                vec![format!("switch {name}"), format!("cherry-pick ..{}", at.short())]
+            }
+        }
+        _ => vec![format!("switch {name}")],
+    })
 }
 
 /// Refuses a branch that only a row calls the agent's: it is not moved, pushed or made again.

@@ -19,7 +19,7 @@ mod steps;
 
 use crate::domain::evidence::Conflict;
 use crate::domain::{Oid, branch_name, shell};
-use crate::error::{Code, Error, Remedy, Result};
+use crate::error::{Code, Error, GitPlace, Remedy, Result};
 use crate::git::config::ConfigFile;
 use crate::git::files::admin_dir::{rebased, taken_branch};
 use crate::git::files::layer::WorktreeLayer;
@@ -161,6 +161,11 @@ impl Checkout {
         Ok(Checkout { view, ..self })
     }
 
+    /// How git reaches it.
+    pub fn git_place(&self) -> GitPlace {
+        WorktreeLayer::git_place(&self.top, &self.git_dir)
+    }
+
     /// What its HEAD file says, without the line end.
     pub fn head(&self) -> String {
         // An agent can write its HEAD, so it is read as data: no link is followed, and its size is
@@ -186,7 +191,7 @@ impl Checkout {
             Code::WorktreeBusy,
             format!("{top} is in the middle of a merge, a rebase or the like"),
         )
-        .hint(format!("to see of what, run git -C {} status", shell::path(&self.top)))
+        .remedy("to see of what", Remedy::GitIn(self.git_place(), vec!["status".to_owned()]))
     }
 
     fn rebases(&self, repo: &Repo, branch: &str) -> bool {

@@ -1,7 +1,7 @@
 //! An error as JSON has it: on standard error, and in the items of a batch; what remedies are called there.
 
-use crate::domain::{Agent, Finding};
-use crate::error::{Error, FileProblem, Remedy};
+use crate::domain::{Agent, Finding, shell};
+use crate::error::{Error, FileProblem, GitPlace, Remedy};
 use crate::hosts;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
@@ -110,6 +110,10 @@ pub fn remedy_command(remedy: &Remedy) -> String {
         Remedy::StatusInside(id) => {
             format!("git agent run {id} --no-verify -- git status --ignored")
         }
+        Remedy::GitIn(place, words) => {
+            let git = git_words(place);
+            format!("{git} {}", words.join(&format!(" && {git} ")))
+        }
         Remedy::Running => "git agent ps".to_owned(),
         Remedy::Settings => "git agent setup config".to_owned(),
         Remedy::Collect => "git agent gc".to_owned(),
@@ -127,6 +131,14 @@ pub fn remedy_command(remedy: &Remedy) -> String {
         Remedy::Synchronise => "git agent sync".to_owned(),
         Remedy::SynchroniseAll => "git config agent.sync all && git agent sync".to_owned(),
         Remedy::Register(host) => format!("git agent init --host {host}"),
+    }
+}
+
+/// The words by which git is called in a worktree.
+pub(super) fn git_words(place: &GitPlace) -> String {
+    match place {
+        GitPlace::At(top) => format!("git -C {}", shell::path(top)),
+        GitPlace::Mount(id) => format!("git agent enter {id} -- git"),
     }
 }
 

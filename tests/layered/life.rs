@@ -279,6 +279,33 @@ fn random_lives_are_the_same_in_a_copy_and_in_a_layer() {
 }
 
 #[test]
+fn what_git_is_to_end_it_ends_where_the_files_are() {
+    let Some(twins) = Twins::new("") else {
+        return;
+    };
+    twins.edit("echo mine > lib/a.txt; git commit --quiet -am mine");
+    twins.target_moves("lib/a.txt", "of the target\n");
+    twins.same(&["update", "@", "--conflicts"]);
+    let [copied, layered] = twins.each(|repo, agent| {
+        let output = repo.agent(&["discard", id(agent)]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let advice = said.split("to give it up, run ").nth(1).expect("an advice").trim().to_owned();
+        let mut shell = crate::support::isolated("sh", &repo.path());
+        // There is no terminal here, and a run is what `enter` advises then.
+        let words = advice.replace(
+            "git agent enter",
+            concat!(env!("CARGO_BIN_EXE_git-agent"), " run --no-verify"),
+        );
+        let status = shell.args(["-c", &words]).status();
+        assert!(status.expect("a shell").success(), "{advice}");
+        advice
+    });
+    assert!(copied.starts_with("git -C ") && layered.starts_with("git agent enter "), "{layered}");
+    twins.same(&["diff", "@"]);
+    twins.edit("cat lib/a.txt; git status --porcelain");
+}
+
+#[test]
 fn git_moves_a_directory_of_the_base() {
     let Some(twins) = Twins::new("") else {
         return;

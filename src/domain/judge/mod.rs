@@ -133,7 +133,8 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
         let fix = "to lead it back";
         findings.push(Finding::new(Code::WorktreeUnlinked, message, fix).remedy(Remedy::Examine));
     }
-    if let Some(head) = &facts.head_elsewhere {
+    // A rebase takes HEAD off the branch, and no switch leads back before it ends.
+    if let Some(head) = facts.head_elsewhere.as_ref().filter(|_| facts.in_progress.is_empty()) {
         findings.push(Finding::new(
             Code::WorktreeHead,
             format!("HEAD is on {}, not on the agent's branch", head.on),

@@ -22,7 +22,7 @@
 use super::untrusted;
 use crate::domain::named::hex;
 use crate::domain::{Oid, shell};
-use crate::error::{Code, Error, Remedy, Result};
+use crate::error::{Code, Error, GitPlace, Remedy, Result};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -162,6 +162,15 @@ impl WorktreeLayer {
     /// files are where they seem to be.
     pub fn of(admin_dir: &Path) -> Option<WorktreeLayer> {
         WorktreeLayer::at(&WorktreeLayer::directory(admin_dir)?)
+    }
+
+    /// How git reaches the worktree at `top` with this admin directory.
+    pub fn git_place(top: &Path, admin_dir: &Path) -> GitPlace {
+        let name = admin_dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        match (WorktreeLayer::of(admin_dir), name.strip_prefix("agent-")) {
+            (Some(_), Some(id)) => GitPlace::Mount(id.to_owned()),
+            _ => GitPlace::At(top.to_owned()),
+        }
     }
 
     /// Where the layer of the worktree with this admin directory is, if it has one.

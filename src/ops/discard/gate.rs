@@ -11,6 +11,7 @@ use crate::git::uncommitted::WorktreeSource;
 use crate::git::worktree::WorktreeCache;
 use crate::git::{Repo, Tip, WorktreeLayer};
 use crate::ops::discard::DiscardOptions;
+use crate::ops::error_report::git_words;
 use crate::store::{OwnBranch, RecordedPlaces, fsx, layout, spawn_commit};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -317,10 +318,10 @@ fn require_finished(place: &Place) -> Result<()> {
         None => Ok(()),
         Some((_, what)) => {
             let shown = place.path.display();
-            let word = shell::path(&place.path);
+            let git = git_words(&WorktreeLayer::git_place(&place.path, &place.admin_dir));
             Err(refused(format!("{shown} is in the middle of a {what}"))
-                .hint(format!("to finish it, run git -C {word} {what} --continue"))
-                .hint(format!("to give it up, run git -C {word} {what} --abort")))
+                .hint(format!("to finish it, run {git} {what} --continue"))
+                .hint(format!("to give it up, run {git} {what} --abort")))
         }
     }
 }

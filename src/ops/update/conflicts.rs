@@ -13,7 +13,6 @@
 use super::{UpdateOptions, UpdatePlan, UpdateReport, UpdateWay, require_in_scope, texts};
 use crate::agents::branch_swap::index_scratch;
 use crate::agents::ctx::Ctx;
-use crate::agents::layered;
 use crate::agents::merge_conflict::UnfinishedMerge;
 use crate::agents::own_checkout::checkout_on_branch;
 use crate::agents::scope_guard::ScopeGuard;
@@ -23,11 +22,10 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
 use crate::domain::folded_paths::folded;
 use crate::domain::oid::Oid;
-use crate::domain::shell;
 use crate::domain::violation::BundleRule;
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::landing::{Checkout, ConflictedMerge};
-use crate::ops::error_report::command_to_go_on;
+use crate::ops::error_report::{command_to_go_on, git_words};
 use crate::proc::signals::Deferred;
 use crate::store::fsx;
 use std::collections::HashSet;
@@ -64,11 +62,7 @@ pub(super) fn pending(
     let work =
         own.undisturbed(|| uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir))?;
     let unresolved = unresolved(ctx, &unfinished, work.1)?;
-    // Where no file is in its place, git can be used in the mount alone.
-    let git = match layered::of(&ctx.repo, agent.id) {
-        Some(_) => format!("git agent enter {short} -- git"),
-        None => format!("git -C {}", shell::path(&place.top)),
-    };
+    let git = git_words(&place.git_place());
     if !unresolved.is_empty() {
         if options.conflicts {
             return Ok(Some(UpdateWay::Wait(Box::new(unfinished), unresolved)));

@@ -4,15 +4,15 @@ use crate::agents::hooks::inspection;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
 use crate::agents::worktree::UNFINISHED;
-use crate::agents::{AgentWorktree, Ctx, lookup, untrusted};
+use crate::agents::{AgentWorktree, Ctx, lookup, own_checkout, untrusted};
 use crate::domain::evidence::{BranchHistory, ChangePlace, HeadElsewhere, Touch, WorktreeFacts};
-use crate::domain::{Agent, Change, Oid, What, branch_name, shell};
+use crate::domain::{Agent, Change, Oid, What, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
 use crate::git::refs::REMOTE_COPIES;
 use crate::git::uncommitted::Uncommitted;
-use crate::git::{Commit, MergeResult, Repo, Tip};
+use crate::git::{Commit, MergeResult, Repo};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
 use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
 use crate::store::{replay, spawn_commit};
@@ -490,19 +490,8 @@ fn head_elsewhere(
     let Some(branch) = subject.agent.branch.as_deref().filter(|branch| *branch != on) else {
         return Ok(None);
     };
-    let name = shell::word(branch_name(branch).as_bytes());
-    let at = Oid::from_hex(on).or(repo.tip(on).ok().and_then(|tip| tip.oid()));
-    let at = at.filter(|at| repo.has_object(*at));
-    let command = match (at, repo.tip(branch)?) {
-        (Some(at), Tip::At(tip)) if !repo.is_ancestor(at, tip)? => {
-            if repo.is_ancestor(tip, at)? {
-                format!("git switch -C {name}")
-            } else {
-                format!("git switch {name} && git cherry-pick ..{}", at.short())
-            }
-        }
-        _ => format!("git switch {name}"),
-    };
+    let command = own_checkout::way_back(repo, branch, on)?;
+    let command = format!("git {}", command.join(" && git "));
     Ok(Some(HeadElsewhere { on: on.to_owned(), command }))
 }
 
