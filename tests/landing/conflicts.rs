@@ -78,6 +78,13 @@ fn what_is_resolved_as_the_target_has_it_brings_all_that_the_target_has() {
     agent.repo.write("README.md", "theirs\n");
     agent.repo.commit_all("theirs");
     left(&agent);
+    // A target that went back has no part in that merge any more.
+    let target = agent.repo.git(["rev-parse", "main"]);
+    agent.repo.git(["reset", "--quiet", "--hard", "main^"]);
+    let output = run(&agent, "update", &[]);
+    refused(&output, "worktree-busy", 3);
+    assert!(describe(&output).contains(" merge --abort"), "{}", describe(&output));
+    agent.repo.git(["reset", "--quiet", "--hard", &target]);
     agent.git(&["checkout", "--quiet", "--theirs", "src/lib.rs"]);
     agent.git(&["add", "src/lib.rs"]);
     let staged = agent.git(&["write-tree"]);

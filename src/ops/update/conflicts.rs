@@ -23,7 +23,7 @@ use crate::domain::event::What;
 use crate::domain::folded_paths::folded;
 use crate::domain::oid::Oid;
 use crate::domain::violation::BundleRule;
-use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
+use crate::error::{Code, Error, ErrorFacts, IoContext, Remedy, Result};
 use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::ops::error_report::{command_to_go_on, git_words};
 use crate::proc::signals::Deferred;
@@ -106,7 +106,8 @@ fn is_committed(ctx: &Ctx, agent: &Agent, tip: Oid) -> Result<Option<UpdateWay>>
         return Ok(Some(UpdateWay::Clear(place, theirs)));
     }
     // A merge of something else, or one that does not conflict, is ended by the one who began it.
-    Err(place.busy())
+    let give_up = Remedy::GitIn(place.git_place(), vec!["merge --abort".to_owned()]);
+    Err(place.busy().remedy("to give that merge up", give_up))
 }
 
 /// The paths that still conflict in the tree that committing the worktree would make: by their markers, or, where a conflict has
