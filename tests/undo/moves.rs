@@ -295,6 +295,17 @@ fn a_revert_that_was_reverted_is_done_again_by_the_id_that_is_told() {
 }
 
 #[test]
+fn a_name_that_two_have_after_an_undo_is_told() {
+    let team = team(1);
+    team.json(&["rename", team.id(0), "worker"]);
+    team.json(&["discard", "worker", "--force"]);
+    team.json(&["spawn", "--name", "worker", "do it again"]);
+    let output = team.repo.agent(&["undo"]);
+    let said = describe(&output);
+    assert!(output.status.success() && said.contains("so the name is ambiguous"), "{said}");
+}
+
+#[test]
 fn what_is_said_while_a_landing_is_taken_back_is_no_disorder_once_it_is_done_again() {
     let team = team(1);
     team.land(0);
