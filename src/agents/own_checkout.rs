@@ -64,9 +64,9 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
     }
     let name = layout::worktree_name(agent.id);
     let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
-    if place.head() != format!("ref: {branch}") {
+    let head = place.head();
+    if head != format!("ref: {branch}") {
         let what = format!("HEAD of {} is not on {branch}", top.display());
-        let head = place.head();
         let on = head.strip_prefix("ref: ").unwrap_or(&head);
         let back = Remedy::GitIn(place.git_place(), way_back(&ctx.repo, branch, on)?);
         return Err(Error::new(Code::WorktreeBusy, what).remedy("to put it back", back));

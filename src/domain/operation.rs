@@ -27,17 +27,19 @@ pub fn taken_back(events: &[Event]) -> HashSet<&OperationId> {
 /// For each event of a row, whether something counted as taken back when it came that counts again since. What came then need not go with
 /// it: work whose landing was taken back is judged, and then the landing is done again.
 pub fn meanwhile(events: &[&Event]) -> Vec<bool> {
-    let undone = |event: &Event| match &event.what {
-        What::Undone { operation, .. } => Some(operation.clone()),
-        _ => None,
-    };
-    let places = events.iter().enumerate();
-    let last: HashMap<OperationId, usize> =
-        places.filter_map(|(at, event)| Some((undone(event)?, at))).collect();
+    // Where each operation was taken back last.
+    let mut last: HashMap<&OperationId, usize> = HashMap::new();
+    for (at, event) in events.iter().enumerate() {
+        if let What::Undone { operation, .. } = &event.what {
+            last.insert(operation, at);
+        }
+    }
     let mut until = 0;
     let is_between = |(at, event): (usize, &&Event)| {
-        let redone = event.operation.as_ref().filter(|_| undone(event).is_some());
-        until = until.max(redone.and_then(|own| last.get(own)).copied().unwrap_or(0));
+        if matches!(event.what, What::Undone { .. }) {
+            let again = event.operation.as_ref().and_then(|own| last.get(own));
+            until = until.max(again.copied().unwrap_or(0));
+        }
         at < until
     };
     events.iter().enumerate().map(is_between).collect()

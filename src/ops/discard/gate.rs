@@ -11,7 +11,6 @@ use crate::git::uncommitted::WorktreeSource;
 use crate::git::worktree::WorktreeCache;
 use crate::git::{Repo, Tip, WorktreeLayer};
 use crate::ops::discard::DiscardOptions;
-use crate::ops::error_report::git_words;
 use crate::store::{OwnBranch, RecordedPlaces, fsx, layout, spawn_commit};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -318,10 +317,13 @@ fn require_finished(place: &Place) -> Result<()> {
         None => Ok(()),
         Some((_, what)) => {
             let shown = place.path.display();
-            let git = git_words(&WorktreeLayer::git_place(&place.path, &place.admin_dir));
+            let git = |word: &str| {
+                let place = WorktreeLayer::git_place(&place.path, &place.admin_dir);
+                Remedy::GitIn(place, vec![format!("{what} {word}")])
+            };
             Err(refused(format!("{shown} is in the middle of a {what}"))
-                .hint(format!("to finish it, run {git} {what} --continue"))
-                .hint(format!("to give it up, run {git} {what} --abort")))
+                .remedy("to finish it", git("--continue"))
+                .remedy("to give it up", git("--abort")))
         }
     }
 }

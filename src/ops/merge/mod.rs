@@ -335,7 +335,8 @@ impl LandingReport {
 
 /// The warning that the work leads to commits of submodules which no other clone can fetch; `None` where it leads to none that are new.
 fn unpublished(ctx: &Ctx, plan: &MergePlan) -> Option<String> {
-    let modules = ctx.repo.admin_dir(&layout::worktree_name(plan.agent.id)).join(MODULES);
+    let name = layout::worktree_name(plan.agent.id);
+    let modules = ctx.repo.admin_dir(&name).join(MODULES);
     if !modules.is_dir() {
         return None;
     }
@@ -343,15 +344,15 @@ fn unpublished(ctx: &Ctx, plan: &MergePlan) -> Option<String> {
     let changed = ctx.repo.differences(base, plan.merged_tree).ok()?;
     let leads = |side: Option<Content>| side.is_some_and(|(mode, _)| mode == GITLINK);
     // One that is known as published may stand beside one that is not: what no remote has is told of all of them together.
-    let is_new = changed.iter().any(|one| leads(one.new))
-        && gitlinks::have_own_commits(&modules, &ctx.temporary_place());
-    let place = ctx.repo.worktree(&layout::worktree_name(plan.agent.id))?.path;
-    is_new.then(|| {
-        format!(
-            "submodules have commits that no remote of theirs has; until they are pushed from {}, no other clone can fetch them",
-            place.display()
-        )
-    })
+    if !changed.iter().any(|one| leads(one.new))
+        || !gitlinks::have_own_commits(&modules, &ctx.temporary_place())
+    {
+        return None;
+    }
+    Some(format!(
+        "submodules have commits that no remote of theirs has; until they are pushed from {}, no other clone can fetch them",
+        ctx.repo.worktree(&name)?.path.display()
+    ))
 }
 
 fn not_pulled(target: &str, copy: &str) -> String {

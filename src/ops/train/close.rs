@@ -89,15 +89,7 @@ impl CloseReport {
             let failed = decisions.iter().filter(|one| one.outcome == Fate::Left(State::Failed));
             let failed = failed.map(|one| one.agent.short_id.as_str()).collect();
             let is_any_landed = decisions.iter().any(is_landed);
-            let remotes = ctx.repo.remotes().unwrap_or_default();
-            // A branch that was never pushed follows none, so both are named.
-            let push = match remotes.first() {
-                Some(remote) => vec![format!("git push {} HEAD", shell::word(remote.as_bytes()))],
-                None => ["git remote add origin <url>", "git push origin HEAD"]
-                    .map(str::to_owned)
-                    .to_vec(),
-            };
-            let push = is_any_landed.then_some(push);
+            let push = is_any_landed.then(|| push(ctx));
             close.ways = close.answers(ctx.repo.common_dir(), push, &empty.collect(), &failed);
         }
         (left > 0 || !close.unfinished.is_empty()).then_some(close)
@@ -147,6 +139,14 @@ impl CloseReport {
             Some(way("close", closed, closing)),
         ];
         ways.into_iter().flatten().collect()
+    }
+}
+
+/// The commands that push what HEAD is on. A branch that was never pushed follows none, so the remote is named.
+fn push(ctx: &Ctx) -> Vec<String> {
+    match ctx.repo.remotes().unwrap_or_default().first() {
+        Some(remote) => vec![format!("git push {} HEAD", shell::word(remote.as_bytes()))],
+        None => ["git remote add origin <url>", "git push origin HEAD"].map(str::to_owned).to_vec(),
     }
 }
 
