@@ -16,7 +16,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Tip;
 use crate::git::history::ancestry::Keepable;
 use crate::git::objects::quarantine::TakenObjects;
-use crate::git::worktree::view::sparse_words_at;
+use crate::git::worktree::view::sparse_words_in;
 use crate::store::{agent_branch, fsx, keep, layout};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -190,8 +190,10 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, heads: &Heads) -> R
 
 /// Takes over whether the command made its checkout sparse: else what the index then has without a file would be deleted.
 fn carry_sparse(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<()> {
-    let words = sparse_words_at(&run_repo.admin_dir());
-    if run_repo.is_clone() || words == sparse_words_at(&worktree::admin_dir(&ctx.repo, agent.id)) {
+    // By the old idiom the command told its repository, not its worktree.
+    let words = sparse_words_in(run_repo.path(), &run_repo.admin_dir());
+    let own = worktree::admin_dir(&ctx.repo, agent.id);
+    if run_repo.is_clone() || words == sparse_words_in(ctx.repo.common_dir(), &own) {
         return Ok(());
     }
     let words = words.into_iter().map(|(name, is_on)| (name, is_on.to_string()));

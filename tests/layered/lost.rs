@@ -379,17 +379,18 @@ fn a_long_file_comes_back_as_the_agent_left_it() {
 
 #[test]
 fn what_a_sparse_checkout_leaves_out_is_not_deleted() {
-    for layered in [false, true] {
+    // In a layered worktree and in a copied one, told to the worktree and, by the old idiom, to its repository.
+    for (layered, before) in [false, true]
+        .into_iter()
+        .flat_map(|it| [(it, ""), (it, "git config core.sparseCheckout true;")])
+    {
         let repo = repo("");
         let Some(spawned) = spawn(&repo, layered) else {
             return;
         };
         let agent = id(&spawned);
-        run(
-            &repo,
-            &spawned,
-            "git sparse-checkout set --no-cone '/*' '!docs' && echo q >> lib/a.txt",
-        );
+        let set = "git sparse-checkout set --no-cone '/*' '!docs' && echo q >> lib/a.txt";
+        run(&repo, &spawned, &format!("{before} {set}"));
         if layered {
             refused(&repo, &["diff", agent], "[layer-invalid]");
             refused(&repo, &["merge", agent], "[layer-invalid]");

@@ -20,6 +20,7 @@ use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
 use crate::git::{Repo, command};
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -245,6 +246,14 @@ fn sparse_settings(words: &[(&'static str, bool)]) -> Vec<u8> {
 pub fn sparse_words_at(admin_dir: &Path) -> Vec<(&'static str, bool)> {
     let own = untrusted::read(admin_dir, Path::new("config.worktree"), LONGEST_SETTINGS);
     sparse_words(&own.unwrap_or_default())
+}
+
+/// What holds in a worktree about sparse checkouts: its own settings go before those of its repository, as in git.
+pub fn sparse_words_in(common_dir: &Path, admin_dir: &Path) -> BTreeMap<&'static str, bool> {
+    let shared = untrusted::read(common_dir, Path::new("config"), LONGEST_SETTINGS);
+    let mut words = sparse_words(&shared.unwrap_or_default());
+    words.extend(sparse_words_at(admin_dir));
+    words.into_iter().collect()
 }
 
 /// What a configuration file says about sparse checkouts. Files that it includes are not read.
