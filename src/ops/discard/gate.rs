@@ -61,15 +61,25 @@ impl Place {
         let (Some(_), Some(files)) = (WorktreeLayer::of(&self.admin_dir), &self.files) else {
             return Ok(());
         };
-        let names = untrusted::names(files).into_iter();
-        let Some(first) = names.filter(|name| name != ".git").min() else {
+        let mut names = untrusted::names(files);
+        names.retain(|name| name != ".git");
+        let Some(first) = names.first() else {
             return Ok(());
         };
         let path = files.join(first);
-        let word = shell::path(&path);
-        let path = path.display();
-        Err(refused(format!("{path} was written outside of the agent's mount"))
-            .hint(format!("to keep it, run mv {word} <elsewhere>")))
+        let what = match names.len() {
+            1 => format!("{} was", path.display()),
+            count => format!("{} and {} others beside it were", path.display(), count - 1),
+        };
+        // A checkout by git outside of the mount leaves a whole tree, whose names no command line holds.
+        let all = format!(
+            "find {} -mindepth 1 -maxdepth 1 ! -name .git -exec mv -t <elsewhere> {{}} +",
+            shell::path(files)
+        );
+        let to_keep =
+            if names.len() == 1 { format!("mv {} <elsewhere>", shell::path(&path)) } else { all };
+        Err(refused(format!("{what} written outside of the agent's mount"))
+            .hint(format!("to keep it, run {to_keep}")))
     }
 
     /// The hidden name that the worktree bears on its way out.

@@ -297,7 +297,7 @@ fn work(
         found.tree = staged;
         let commit = write_work(&ctx.repo, tip, &found, &whose)?;
         let work = UncommittedWork::new(commit, NotKept::default());
-        return Ok(is_whole(ctx, commit)?.then_some(work));
+        return Ok(is_whole(ctx, commit, tip)?.then_some(work));
     }
     let beside = beside(
         &source,
@@ -307,7 +307,7 @@ fn work(
     beside.require_keepable(&source)?;
     let setup = leave_out_setup(ctx, agent, options, tip, &mut found);
     let commit = write_work(&ctx.repo, tip, &found, &whose)?;
-    if !is_whole(ctx, commit)? {
+    if !is_whole(ctx, commit, tip)? {
         return Ok(None);
     }
     let not_kept = NotKept::new(&beside.all_ignored(source.worktree), &setup, &[]);
@@ -316,10 +316,14 @@ fn work(
     Ok(Some(UncommittedWork { commit, not_kept, seen }))
 }
 
-/// Whether all of a commit is here: git takes a file that has not changed for what the index names, whether that is there or not.
-fn is_whole(ctx: &Ctx, commit: Option<Oid>) -> Result<bool> {
-    let commit = commit.filter(|_| !ctx.repo.is_partial());
-    commit.map_or(Ok(true), |commit| ctx.repo.is_whole(commit))
+/// Whether all that a commit has more than the tip is here: git takes a file that has not changed for what the index names, whether
+/// that is there or not.
+fn is_whole(ctx: &Ctx, commit: Option<Oid>, tip: &Commit) -> Result<bool> {
+    let Some(commit) = commit.filter(|_| !ctx.repo.is_partial()) else {
+        return Ok(true);
+    };
+    // Only what changed is looked at; git would read every tree that the tip has as well.
+    Ok(!ctx.repo.keepable([commit], &HashSet::from([tip.oid]))?.whole.is_empty())
 }
 
 /// Takes what is as setup left it out of the work, unless everything is wanted; gives the paths. Where that cannot be
