@@ -139,6 +139,9 @@ fn only_a_whole_accepting_verdict_is_attested() {
     scene.set("user.signingKey", &scene.file("nothing"));
     refused(&scene.agent.run(&["--attest", &file]), "git-failed", 4);
     scene.sign_as("ada");
+    // The commit is not all that was judged.
+    scene.agent.write("src/two.rs", "pub fn two() -> u8 { 2 }\n");
+    refused(&scene.agent.run(&["--attest", &file]), "not-accepted", 3);
     scene.agent.write("notes.txt", "out of scope\n");
     let output = scene.agent.run(&["--attest", &file]);
     assert_eq!(output.status.code(), Some(1), "{}", describe(&output));

@@ -86,6 +86,16 @@ pub fn attest(ctx: &Ctx, verdict: &Verdict, file: &Path) -> Result<()> {
         return Err(refused("it leaves out the check commands or the bundle")
             .hint(format!("to judge everything, run git agent verify {short}")));
     }
+    let has = |code| verdict.findings.iter().any(|finding| finding.code == code);
+    if has(FindingCode::ReportNotJudged) {
+        return Err(refused("the agent's final answer is not in this clone, so its report was not judged")
+            .hint(format!("to attest it, run git agent verify {short} --attest <file> in the clone where the agent ran")));
+    }
+    // A reader holds the statement against the commit, of which these files are no part.
+    if verdict.uncommitted > 0 {
+        return Err(refused("a part of the work is not committed")
+            .hint(format!("to commit it first, run git agent commit {short} -m <message>")));
+    }
     let about = About {
         agent_id: verdict.agent.to_string(),
         target: verdict.base_ref.clone(),
