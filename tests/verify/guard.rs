@@ -98,8 +98,10 @@ fn a_commit_without_a_name_needs_one_where_rules_go_by_branches() {
         output.expect("git-agent starts")
     };
     refused(&run(&["--tip", &tip]), "usage", 2);
-    let answer = guard(&repo.path(), &["--tip", &tip, "--branch=bot/one"]);
-    assert_eq!(answer["verdict"], "reject");
+    for name in ["--branch=bot/one", "--branch=refs/heads/bot/one"] {
+        let answer = guard(&repo.path(), &["--tip", &tip, name]);
+        assert_eq!(answer["verdict"], "reject", "{answer}");
+    }
     // The command line takes the place of the rules.
     let answer = guard(&repo.path(), &["--tip", &tip, "--scope=*.txt"]);
     assert_eq!(answer["verdict"], "accept", "{answer}");

@@ -17,6 +17,7 @@ use crate::domain::repository_settings::PATH;
 use crate::domain::violation::IN_WORKTREE;
 use crate::domain::{
     Change, Evidence, Finding, FindingCode, Glob, Oid, ReportRules, RepositorySettings, RoleSet,
+    branch_name,
 };
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
@@ -95,7 +96,9 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     let roles = roles::load(&apart.repo, base.commit)?;
     let settings = repository_settings::load(&apart.repo, base.commit, &roles)?;
     // A branch of a remote goes by the name that it has there.
-    let branch = options.branch.clone().or_else(|| short_name(&tip));
+    // A forge's CI may give the full name, which no rule would match.
+    let named = options.branch.as_deref().map(|name| branch_name(name).to_owned());
+    let branch = named.or_else(|| short_name(&tip));
     let mut report = GuardReport {
         rule: None,
         verdict: None,

@@ -16,7 +16,7 @@ use super::{VerifyOptions, verify};
 use crate::agents::work::landing_revision;
 use crate::agents::{Ctx, Scratch};
 use crate::domain::finding::verdict_word;
-use crate::domain::{Finding, FindingCode, Oid, Verdict};
+use crate::domain::{Finding, FindingCode, Oid, Verdict, branch_name};
 use crate::error::{Code, Result};
 use crate::ops::agent_report::TargetReport;
 use crate::store::Ledger;
@@ -107,7 +107,7 @@ pub fn verify_ci(ctx: &Ctx, options: &VerifyOptions, branch: Option<&str>) -> Re
     let scratch = Scratch::make(ctx, "verify")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
     let why = judged.as_ref().err().map(ToString::to_string);
-    let report = CommitLine::new(&apart, options, base)?.report(branch, why)?;
+    let report = CommitLine::new(&apart, options, base)?.report(branch.map(branch_name), why)?;
     match judged {
         // The message of a squash may hold the trailers of a spawn commit, so that it looked like one.
         Ok(verdict) if report.verdict != Some("accept") => Ok(CiAnswer::Agent(Box::new(verdict))),
