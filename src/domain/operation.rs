@@ -79,6 +79,8 @@ impl What {
     /// a command ran, what was kept.
     pub fn is_decision(&self) -> bool {
         match self {
+            // The word of a person; what an agent found stays found.
+            What::Audited(audit) => audit.auditor.is_none(),
             What::Committed { .. }
             | What::Verified(_)
             | What::Done { .. }
@@ -98,7 +100,6 @@ impl What {
             | What::Salvaged { .. }
             | What::Rescued { .. }
             | What::Reopened {}
-            | What::Audited(_)
             | What::Expired { .. }
             | What::Noted { .. }
             | What::Undone { .. }

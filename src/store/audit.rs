@@ -5,7 +5,7 @@
 //! reachable there. Only the first is evidence against the row; the second must not be a way to block an agent.
 
 use crate::domain::report::{AuditVerdict, Audited};
-use crate::domain::{Agent, AgentId, Event, Oid, State, What};
+use crate::domain::{Agent, AgentId, Event, Oid, State, What, operation};
 use crate::error::Result;
 use crate::git::{Repo, notes};
 use crate::store::chain::{self, Chain};
@@ -193,6 +193,7 @@ impl Ledger<'_> {
     pub fn audits(&self, agent: &Agent) -> Result<Vec<Audited>> {
         let body = self.lines(agent.spawn_commit)?;
         let row = Row::read(&body, agent.id);
+        let taken_back = operation::taken_back(&row.events);
         let mut audits = Vec::new();
         let mut auditors: HashMap<AgentId, bool> = HashMap::new();
         let closed = self.closed_here()?;
@@ -200,7 +201,9 @@ impl Ledger<'_> {
             let What::Audited(audit) = &event.what else {
                 continue;
             };
+            let is_taken_back = event.operation.as_ref().is_some_and(|id| taken_back.contains(id));
             let counts = match (audit.verdict, audit.auditor) {
+                (AuditVerdict::Pass, None) if is_taken_back => false,
                 (AuditVerdict::Pass, _) => closed.has_cleared(agent.id, &event_line::digest(line)),
                 // No agent judges its own work, whatever line says so.
                 (_, Some(auditor)) if auditor != agent.id => match auditors.get(&auditor) {

@@ -145,6 +145,13 @@ fn a_person_accepts_and_no_agent_does() {
     assert_eq!(codes(&worker.verify(&[])), ["audit.failed"]);
     worker.repo.agent_json(&accept);
     assert_eq!(codes(&worker.verify(&[])), [""; 0]);
+    // It is a decision like any other.
+    worker.repo.agent_json(&["undo", &worker.id]);
+    assert_eq!(codes(&worker.verify(&[])), ["audit.failed"]);
+    let list = worker.repo.agent_json(&["undo", "--list"]);
+    let undo = list["operations"][0]["operation"].as_str().expect("an id");
+    worker.repo.agent_json(&["undo", undo]);
+    assert_eq!(codes(&worker.verify(&[])), [""; 0]);
     // What is audited afterwards counts again.
     audit(&worker, &filled(FAIL, &worker.id, &tip(&worker)));
     assert_eq!(codes(&worker.verify(&[])), ["audit.failed"]);

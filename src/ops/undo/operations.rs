@@ -335,6 +335,7 @@ impl RowEffects<'_> {
                 | What::Deferred { .. }
                 | What::Amended { .. }
                 | What::Renamed { .. } => effects.push(Effect::Decided),
+                What::Audited(audit) if audit.auditor.is_none() => effects.push(Effect::Decided),
                 _ => {}
             }
         }
