@@ -7,7 +7,10 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::leads_to;
 use crate::git::worktree::set_lock;
 use crate::git::{Repo, WorktreeLayer, populate};
-use crate::store::{RecordedPlaces, layout, leases, repository_settings, roles, spawn_commit};
+use crate::hosts::WORKTREE_DIR;
+use crate::store::{
+    RecordedPlaces, added, layout, leases, repository_settings, roles, spawn_commit,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -316,4 +319,24 @@ pub(crate) fn check_out(
         threads: 0,
         observer: &|count, all| activity.now(&format!("{what}: {count} of {all}")),
     })
+}
+
+/// Keeps out of everybody's `git status`, by `info/exclude`, where worktrees are by default and the directory of the bundle. Files of that
+/// name in the main worktree are not hidden; gives a warning then.
+///
+/// # Errors
+/// `io`, `lost-race`; those of git.
+pub(crate) fn hide(ctx: &Ctx, bundle: &str) -> Result<Option<String>> {
+    let root = ctx.repo.main_worktree()?;
+    let is_there = root.is_some_and(|root| fs::symlink_metadata(root.join(bundle)).is_ok());
+    // A rule would hide files of the user's own.
+    if is_there && !ctx.repo.ignores_all_in(Path::new(bundle))? {
+        added::add_exclude(&ctx.repo, &[WORKTREE_DIR])?;
+        return Ok(Some(format!(
+            "{bundle} is in the main worktree, so no ignore rule is made for it, and git status shows an agent's bundle; \
+             to keep bundles elsewhere, run git config agent.bundleDir <directory>"
+        )));
+    }
+    added::add_exclude(&ctx.repo, &[WORKTREE_DIR, bundle])?;
+    Ok(None)
 }

@@ -110,6 +110,18 @@ fn the_ledger_and_kept_work_stay_unless_they_are_named() {
 }
 
 #[test]
+fn an_agent_that_is_brought_back_afterwards_is_hidden_again() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.spawn();
+    fs::write(PathBuf::from(text(&agent, "worktree_abspath")).join("src/x.rs"), "")
+        .expect("written");
+    repo.agent_json(&["discard", &text(&agent, "agent_id")]);
+    repo.agent_json(&["uninstall", "--yes"]);
+    repo.agent_json(&["rescue", "--reopen", &text(&agent, "agent_id")]);
+    assert_eq!(repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
 fn what_was_there_before_and_what_others_need_stays() {
     let repo = TestRepo::with_commit();
     repo.git(["config", "extensions.worktreeConfig", "true"]);

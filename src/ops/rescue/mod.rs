@@ -26,7 +26,7 @@ use crate::git::salvage::{BUNDLE, TRAILER, WORK, is_as_it_was, staged_in};
 use crate::git::worktree::set_lock;
 use crate::git::{Commit, NewWorktree, Tip, program};
 use crate::ops::error_report::to_have_what_others_keep;
-use crate::store::{fsx, keep, large_files, layout, lock};
+use crate::store::{fsx, keep, large_files, layout, lock, spawn_commit};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -512,7 +512,11 @@ fn reopen(
     }
     ctx.reached("placed");
 
-    // What binds it there, and the row.
+    // What binds it there, and the row. An `uninstall` since then took the rules along.
+    let policy = spawn_commit::if_here(&ctx.repo, agent)?;
+    if let Some(bundle) = policy.and_then(|policy| policy.bundle_dir) {
+        warning = warning.or(worktree::hide(ctx, &bundle)?);
+    }
     let git = program::ask_version(&path).ok().and_then(program::VersionQuestion::answer);
     hooks::install(ctx, agent.id, &path, git)?;
     // What has landed or was rejected keeps its worktree without a lock.

@@ -19,9 +19,7 @@ use crate::ops::spawn::setup::{self, Claimed, Preset, Texts};
 use crate::ops::spawn::{globs, place, scope_conflicts};
 use crate::store::agent_branch::MADE_BY_SPAWN;
 use crate::store::place::Journal;
-use crate::store::{
-    added, agent_branch, keep, layout, leases, lock, place as recorded, spawn_commit,
-};
+use crate::store::{agent_branch, keep, layout, leases, lock, place as recorded, spawn_commit};
 use crate::system;
 use crate::wire::journal::SpawnJournal;
 use std::path::Path;
@@ -184,9 +182,7 @@ fn write_objects(ctx: &Ctx, plan: &SpawnPlan, texts: &Texts, built: &mut Built) 
         return Err(Error::bug("the spawn commit is not the one that was planned"));
     }
     // Ignored before anything is there, so that no `git status` of the main worktree ever lists it.
-    let (hidden, shown) = place::hidden(ctx, &plan.place.bundle_dir)?;
-    built.warnings.extend(shown);
-    added::add_exclude(repo, &hidden)?;
+    built.warnings.extend(worktree::hide(ctx, &plan.place.bundle_dir)?);
     let policy = spawn_commit::write_policy(repo, &setup::policy(plan, texts))?;
     ctx.reached("objects");
 

@@ -183,22 +183,6 @@ pub(super) fn require_real_bundle(ctx: &Ctx, bundle: &str) -> Result<()> {
         .hint("to keep bundles elsewhere, run git config agent.bundleDir <directory>"))
 }
 
-/// The directories that `info/exclude` keeps out of everybody's `git status`: where worktrees are by default,
-/// and the bundle's, unless files of that name are in the main worktree. A warning then.
-pub(super) fn hidden<'p>(ctx: &Ctx, bundle: &'p str) -> Result<(Vec<&'p str>, Option<String>)> {
-    let root = ctx.repo.main_worktree()?;
-    let is_there = root.is_some_and(|root| fs::symlink_metadata(root.join(bundle)).is_ok());
-    // A rule would hide files of the user's own.
-    if is_there && !ctx.repo.ignores_all_in(Path::new(bundle))? {
-        let warning = format!(
-            "{bundle} is in the main worktree, so no ignore rule is made for it, and git status shows an agent's bundle; \
-             to keep bundles elsewhere, run git config agent.bundleDir <directory>"
-        );
-        return Ok((vec![WORKTREE_DIR], Some(warning)));
-    }
-    Ok((vec![WORKTREE_DIR, bundle], None))
-}
-
 /// What to say about a worktree inside the main one that no rule ignores. None is made for it: it would hide
 /// what others have at that path once the worktree is gone.
 pub(super) fn in_view(ctx: &Ctx, worktree: &Path) -> Result<Option<String>> {
