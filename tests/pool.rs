@@ -251,6 +251,19 @@ fn a_slot_of_an_unlanded_branch_serves_no_other_work() {
 }
 
 #[test]
+fn no_spawn_moves_the_slot_that_it_is_started_in() {
+    let repo = with_pool(1, COUNTED);
+    fill(&repo);
+    let slot = only_slot(&repo);
+    let report = agent_command(&slot).args(["spawn", "do it", "--format=json"]).output();
+    let report = report.expect("git-agent starts");
+    assert!(report.status.success(), "{}", describe(&report));
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["claimed"], Value::Null, "{report}");
+    assert!(slot.is_dir());
+}
+
+#[test]
 fn the_branch_of_an_agent_says_nothing_of_the_pool() {
     let repo = with_pool(1, COUNTED);
     let path = worktree(&repo.spawn_task(TASK, &[]));

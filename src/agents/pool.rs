@@ -447,6 +447,10 @@ pub(crate) fn claim(
         let Some(slot) = Slot::lock_within(ctx, &name, until)? else {
             continue;
         };
+        // The worktree moves, and the directory where the caller stands would be gone.
+        if ctx.env.directory.starts_with(&slot.path) {
+            continue;
+        }
         let Some(rating) = slot.record.as_ref().and_then(|record| rate(&slot, record)) else {
             continue;
         };
