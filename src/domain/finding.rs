@@ -224,6 +224,12 @@ impl Verdict {
         self.has(FindingCode::CommandsSkipped) || self.lacks_bundle()
     }
 
+    /// Why the work could not be read, where that is so.
+    pub fn unreadable(&self) -> Option<&str> {
+        let is_it = |finding: &&Finding| finding.code == FindingCode::WorkUnreadable;
+        self.findings.iter().find(is_it).map(|finding| finding.message.as_str())
+    }
+
     /// Whether the bundle was left out, which could have rejected the work.
     pub fn lacks_bundle(&self) -> bool {
         self.has(FindingCode::BundleNotJudged)

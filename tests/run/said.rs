@@ -172,3 +172,18 @@ fn work_that_cannot_be_judged_is_not_done() {
         assert_eq!(last["event"], "unjudged", "{said}: {last:#}");
     }
 }
+
+#[test]
+fn work_that_cannot_be_read_is_not_done() {
+    let repo = TestRepo::with_commit();
+    let spawned = repo.spawn_task(TASK, &[]);
+    let id = spawned["agent_id"].as_str().expect("an id");
+    let script = format!("{WORKS} truncate -s 3G src/huge.bin");
+    let output = command(&repo, id, &["--format=json"], &script).output().expect("starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["verdict"], "reject", "{report:#}");
+    assert_eq!(repo.agent_json(&["show", id])["state"], "idle");
+    let log = repo.agent_json(&["log", id])["events"].clone();
+    let last = log.as_array().and_then(|events| events.last()).expect("events").clone();
+    assert_eq!(last["event"], "unjudged", "{last:#}");
+}

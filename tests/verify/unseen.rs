@@ -106,6 +106,8 @@ fn files_that_cannot_be_read_are_no_empty_work() {
         let run = |words: &[&str]| command(words).output().expect("starts");
         let answer = report(&run(&["verify", &agent.id, "--format=json"]));
         assert_eq!(codes(&answer), ["work.unreadable"], "{layered}: {answer}");
+        let fix = answer["findings"][0]["fix"].as_str().expect("a fix");
+        assert!(fix.contains("chmod u+rwX"), "{layered}: {answer}");
         let said = String::from_utf8_lossy(&run(&["doctor"]).stdout).into_owned();
         assert!(said.contains("worktrees.unreadable"), "{layered}: {said}");
         for words in [&["merge", &agent.id][..], &["discard", &agent.id]] {

@@ -155,8 +155,13 @@ fn work(
         } else {
             judge(ctx, agent)
         };
-        if let Err(error) = &verdict {
-            let untold = tell_unjudged(ctx, agent, error).err();
+        let unjudged = match &verdict {
+            Err(error) => Some(error.to_string()),
+            // Such a verdict is about no commit, so none was recorded.
+            Ok(verdict) => verdict.unreadable().map(str::to_owned),
+        };
+        if let Some(reason) = unjudged {
+            let untold = tell_unjudged(ctx, agent, &reason).err();
             report.warnings.extend(untold.map(|error| error.to_string()));
         }
         report.judged(verdict);
@@ -384,8 +389,8 @@ fn commit_work(ctx: &Ctx, agent: &Agent) -> Result<()> {
 }
 
 /// Takes back what the good end of the run said of the agent: work that cannot be judged is not done.
-fn tell_unjudged(ctx: &Ctx, agent: &Agent, error: &Error) -> Result<()> {
-    let what = What::Unjudged { reason: error.to_string() };
+fn tell_unjudged(ctx: &Ctx, agent: &Agent, reason: &str) -> Result<()> {
+    let what = What::Unjudged { reason: reason.to_owned() };
     ctx.ledger().append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
         row.unwrap_or(agent).may(Move::Reject)?;
         Ok(what.clone())

@@ -563,7 +563,13 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
         message.push_str(&cause.replace('\n', " "));
     }
     let id = agent.id.short();
-    let fix = format!("mend it, or keep what can be read: git agent discard {id}");
+    // libgit2 and git give the words of the system and no number.
+    let fix = if message.contains("Permission denied") {
+        // A discard would have to read it as well.
+        "let its owner read it: chmod u+rwX <path>".to_owned()
+    } else {
+        format!("mend it, or keep what can be read: git agent discard {id}")
+    };
     let finding = Finding::new(FindingCode::WorkUnreadable, message, fix);
     Some(Verdict {
         agent: agent.id,
