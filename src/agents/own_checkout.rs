@@ -66,6 +66,10 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
     let place = landing::linked_at(&ctx.repo, &name, &top, &ctx.temporary_place())?;
     let head = place.head();
     if head != format!("ref: {branch}") {
+        // In the middle of a rebase git refuses to switch.
+        if place.is_busy() {
+            return Err(place.busy());
+        }
         let what = format!("HEAD of {} is not on {branch}", top.display());
         let on = head.strip_prefix("ref: ").unwrap_or(&head);
         let back = Remedy::GitIn(place.git_place(), way_back(&ctx.repo, branch, on)?);

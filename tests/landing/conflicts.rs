@@ -185,6 +185,22 @@ fn a_merge_of_anything_else_is_not_ours_to_end() {
 }
 
 #[test]
+fn in_the_middle_of_a_rebase_no_switch_is_advised() {
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn mine() {}\n");
+    answer(&agent, "commit", &["-m", "mine"]);
+    agent.repo.write("README.md", "theirs\n");
+    agent.repo.commit_all("theirs");
+    let mut rebase = isolated("git", &agent.worktree);
+    let rebase = rebase.args(["rebase", "--exec=false", "main"]).output();
+    assert!(!rebase.expect("git starts").status.success());
+    let output = run(&agent, "update", &[]);
+    refused(&output, "worktree-busy", 3);
+    let said = describe(&output);
+    assert!(said.contains(" status") && !said.contains(" switch"), "{said}");
+}
+
+#[test]
 fn a_kill_at_any_step_is_completed_by_the_next_one() {
     let agent = conflicting();
     let tip = agent.git(&["rev-parse", "HEAD"]);
