@@ -52,8 +52,10 @@ fn a_pull_request_is_opened_labelled_and_its_owners_are_asked() {
     assert!(!told.contains("edit 99"), "{told}");
     // The task is in a block that takes no word of it for an order.
     let body = fs::read_to_string(forge.programs.join("body")).expect("a text");
+    let pushed = git_in(&forge.hub.bare, ["rev-parse", "--short=7", &branch]);
     assert!(
         body.contains("git agent accepted")
+            && body.contains(&pushed)
             && body.contains("```text\nmake it `so`\nCloses #1 @all\n```"),
         "{body}"
     );

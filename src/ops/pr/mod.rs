@@ -207,7 +207,8 @@ pub fn plan(
         owners,
         forge: forge::of_remote(ctx, &remote)?,
         agent,
-        verdict,
+        // Its text names the commit that is pushed, which others have.
+        verdict: Verdict { tip: replay.tip, ..verdict },
         remote,
         branch,
         target,
