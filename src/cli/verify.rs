@@ -1,6 +1,6 @@
 //! `git agent verify`
 
-use crate::agents::{Ctx, layered, projects};
+use crate::agents::{Ctx, layered, projects, worktree};
 use crate::cli::args::or_current;
 use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::{Summary, part_line};
@@ -149,6 +149,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     }
     let report = VerifyReport {
         is_layered: layered::of(&ctx.repo, verdict.agent).is_some(),
+        is_here: worktree::admin_dir(&ctx.repo, verdict.agent).exists(),
         directory: projects::directory_in_repository(ctx),
         verdict,
     };
@@ -182,7 +183,9 @@ impl Answer for VerifyReport {
         text.push_str(&format!("{word}: {facts}\n"));
         text.push_str(&bundle_text(verdict));
         text.push_str(&findings_text(&verdict.findings));
-        text.push_str(&ways_text(verdict, self.is_layered, &self.directory));
+        if self.is_here {
+            text.push_str(&ways_text(verdict, self.is_layered, &self.directory));
+        }
         text.push_str(&projects_text(&verdict.commands));
         failed(&verdict.commands).for_each(|command| text.push_str(&command_text(command)));
         text

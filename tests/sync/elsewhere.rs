@@ -181,3 +181,24 @@ fn what_a_person_has_to_see_of_another_clone_lands_only_by_its_name() {
     assert!(said.contains("would run without a sandbox"), "{said}");
     assert_eq!([&above, &checked].map(|id| shown(&two, id)["state"].clone()), ["done", "done"]);
 }
+
+#[test]
+fn no_command_is_advised_that_only_another_clone_can_run() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    let [one, two] = [&hub.clones[0], &hub.clones[1]];
+    let spawned = spawn(one, &["--no-bundle", "--scope=src/**"]);
+    let id = spawned["agent_id"].as_str().expect("an id");
+    let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+    std::fs::write(worktree.join("top"), "new\n").expect("written");
+    git_in(&worktree, ["add", "top"]);
+    git_in(&worktree, ["-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "work"]);
+    json(one, &["sync"]);
+    json(two, &["sync"]);
+    for (clone, advised) in [(one, true), (two, false)] {
+        let said = describe(&super::agent(clone, &["verify", id]));
+        assert!(said.contains("scope.not-in-whitelist"), "{said}");
+        assert_eq!(said.contains("to go there:"), advised, "{said}");
+        assert_eq!(said.contains("git agent amend"), advised, "{said}");
+    }
+}

@@ -31,12 +31,14 @@ pub struct VerifyReport {
     pub directory: PathBuf,
     /// Whether the files of its worktree are there behind a mount alone.
     pub is_layered: bool,
+    /// Whether its worktree is in this clone: elsewhere no command can go there, nor amend it.
+    pub is_here: bool,
 }
 
 /// Of an agent as it is seen from the top of the repository.
 impl From<Verdict> for VerifyReport {
     fn from(verdict: Verdict) -> VerifyReport {
-        VerifyReport { verdict, directory: PathBuf::new(), is_layered: false }
+        VerifyReport { verdict, directory: PathBuf::new(), is_layered: false, is_here: true }
     }
 }
 
