@@ -96,6 +96,10 @@ fn a_request_of_a_fork_is_continued_answered_and_merged() {
     // 2. It lands on the branch of the fork, and what is written there comes back.
     forge.json(&["merge", &agent, "--push"]);
     assert_eq!(git_in(&forge.fork, ["show", "topic:src/two.rs"]), "one");
+    // This clone knows that it is there, and nothing is left to merge.
+    let there = git_in(&forge.fork, ["rev-parse", "topic"]);
+    assert_eq!(git_in(clone, ["rev-parse", "refs/remotes/origin/pr/8"]), there);
+    assert_eq!(forge.json(&["gc"])["agents"][0]["action"], "remove");
     show();
     let comment = json!([{"id": 1, "body": "Say two.", "user": {"login": "r"}, "created_at": "2026-01-02T03:04:05Z"}]);
     forge.answers("gh api repos/a/b/pulls/8/", "[]");
