@@ -434,6 +434,15 @@ fn what_was_green_is_not_checked_again_and_explain_says_so() {
 }
 
 #[test]
+fn a_rehearsed_round_says_what_conflicts_and_pushes_nothing() {
+    let mut fleet = Fleet::new();
+    fleet.add(&[("shared", "1\n")]).add(&[("shared", "2\n")]);
+    let text = describe(&fleet.repo.agent(&["merge", "--all", "--dry-run"]));
+    assert!(text.contains("not-merged conflicts in shared"), "{text}");
+    assert!(!text.contains("git push"), "{text}");
+}
+
+#[test]
 fn a_dry_run_shows_the_stack_and_changes_nothing() {
     let mut fleet = Fleet::with_parts(&["one", "bad"]);
     fleet.add(&[("parts/0", "another\n")]);

@@ -4,7 +4,7 @@ use super::gather::{Rider, is_ready, judge_those, open_agents, riders};
 use super::report::TrainOutcome;
 use super::{Order, TrainOptions, decide_all, rehearsed};
 use crate::agents::{Ctx, at_work, crash_recovery};
-use crate::domain::{Agent, AgentId, State, shell};
+use crate::domain::{Agent, AgentId, Quoted, State, shell};
 use crate::error::{Code, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::error_report::ErrorReport;
@@ -81,7 +81,7 @@ impl CloseReport {
         if left > 0 {
             let noun = if left == 1 { "agent has" } else { "agents have" };
             close.question = Some(format!("{left} {noun} not landed. What next?"));
-            let is_landed = |one: &TrainDecision| matches!(one.outcome, Fate::Landed(_));
+            let is_landed = |one: &TrainDecision| matches!(one.outcome, Fate::Landed(state) if state != LandingState::Planned);
             let is_empty = |one: &&TrainDecision| {
                 one.error.as_ref().is_some_and(|error| error.code == Code::NothingToLand.name())
             };
@@ -333,12 +333,19 @@ fn decision(agent: &Agent, rider: &Rider) -> TrainDecision {
         report.error.as_ref().map(ErrorReport::from).filter(|_| !matches!(fate, Fate::Landed(_)));
     let findings = error.iter().flat_map(|error| &error.findings);
     let conflicts: Vec<PathText> = error.iter().flat_map(|error| error.conflicts.clone()).collect();
+    let conflicts = if conflicts.is_empty() { report.conflicts.clone() } else { conflicts };
+    // In a rehearsal nothing failed that would say it.
+    let in_words = || {
+        let quoted = |path: &PathText| Quoted(&path.to_bytes()).to_string();
+        let paths: Vec<String> = conflicts.iter().map(quoted).collect();
+        (!paths.is_empty()).then(|| format!("conflicts in {}", paths.join(", ")))
+    };
     TrainDecision {
         verdict: rider.verdict,
         commit: report.commit.clone(),
         findings: findings.map(ToString::to_string).collect(),
-        conflicts: if conflicts.is_empty() { report.conflicts.clone() } else { conflicts },
-        reason: report.reason.clone(),
+        reason: report.reason.clone().or_else(in_words),
+        conflicts,
         error,
         ..TrainDecision::new(agent, fate)
     }
