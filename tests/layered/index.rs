@@ -91,6 +91,27 @@ fn every_change_of_a_file_of_rules_is_seen() {
     }
 }
 
+/// An upper directory says by a device that a file is gone, and a device keeps git waiting anywhere else.
+#[test]
+fn removed_files_of_rules_do_not_keep_others_from_being_read() {
+    let repo = repo("");
+    repo.write(".gitattributes", "*.txt text\n");
+    repo.write("lib/.gitattributes", "*.md text\n");
+    repo.commit_all("attributes");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    for script in [
+        "git rm -q .gitattributes; echo new > new.txt",
+        "rm lib/.gitattributes lib/.gitignore .gitignore; echo more >> lib/a.txt; echo new > lib/new.txt",
+    ] {
+        let printed = run(&repo, &spawned, &format!("{script}; {ORACLE}"));
+        let verdict = repo.agent(&["verify", id(&spawned), "--format", "json"]);
+        let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
+        assert_eq!(verdict["tree"], oracle(&printed), "{script}: {verdict:#}");
+    }
+}
+
 /// What set-up makes in the base, where git ignores all of it: no tree holds it.
 const SETUP: &str = "[setup]\nrun = [\"mkdir -p built/deep; echo made > built/tool; echo deep > built/deep/x; echo made > made.out; \
     echo made > lib/made.tmp; printf 'a\\\\r\\\\n' > crlf.out; ln -s built/tool link.out\"]\n";
