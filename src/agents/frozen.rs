@@ -56,6 +56,9 @@ const NAMES_A_SECOND: usize = 4_000;
 /// The record of a base that has changed.
 const DAMAGED: &str = "damaged";
 
+/// The record of its base in the directory of a layer, which outlasts the base.
+const NOTED: &str = "base";
+
 /// What is written down of a frozen base.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct BaseRecord {
@@ -138,12 +141,17 @@ pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<Fro
     freeze(ctx, slot, wanted).map(Ok)
 }
 
-/// A whole base with the content of one that has changed or is gone; `None` where nothing tells what that was, or it can be had no more.
+/// A whole base with the content of one that has changed or is gone, over which the layer in a directory is; `None` where nothing tells
+/// what that was, or it can be had no more.
 ///
 /// # Errors
 /// As [`obtain`].
-pub(crate) fn renewed(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
-    let Some(FrozenBase { record, .. }) = named(ctx, name)? else {
+pub(crate) fn renewed(ctx: &Ctx, name: &str, layer: &Path) -> Result<Option<FrozenBase>> {
+    let noted = || {
+        let noted = fsx::load_if_there(&layer.join(NOTED)).ok().flatten()?;
+        serde_json::from_slice::<BaseRecord>(&noted).ok()
+    };
+    let Some(record) = named(ctx, name)?.map(|base| base.record).or_else(noted) else {
         return Ok(None);
     };
     let ids = [&record.commit, &record.tree].map(|hex| Oid::from_hex(hex));
@@ -394,6 +402,16 @@ impl FrozenBase {
     /// The index that an agent begins with.
     pub(crate) fn index(&self) -> PathBuf {
         self.directory.join(INDEX)
+    }
+
+    /// Notes in the directory of a layer what it is over.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub(crate) fn note(&self, layer: &Path) -> Result<()> {
+        let note = layer.join(NOTED);
+        let record = serde_json::to_vec(&self.record).unwrap_or_default();
+        fs::write(&note, record).at("could not write", &note)
     }
 
     /// What git ignores in it, as [`untracked_names`] gives it.

@@ -225,6 +225,7 @@ fn write_record(ctx: &Ctx, base: &FrozenBase, directory: &Path) -> Result<()> {
         let what = format!("the base {} was removed meanwhile", base.name);
         return Err(Error::new(Code::LostRace, what));
     }
+    base.note(directory)?;
     let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
     let written = LayerRecord {
         base: base.name.clone(),
@@ -326,8 +327,9 @@ fn replace_base(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer) -> Result<(Froz
     let (id, before) = (agent.id.short(), &layer.record.base);
     // A mount that an earlier command has left holds the old base, which is removed once no record names it.
     let _unmounted = lock_upper(&layer.upper)?;
-    let what = format!("the base {before} below agent {id} has changed");
-    let Some(base) = frozen::renewed(ctx, before)? else {
+    let what = format!("the base {before} below agent {id} has changed or is gone");
+    let directory = layout::layer_dir(ctx.repo.common_dir(), agent.id);
+    let Some(base) = frozen::renewed(ctx, before, &directory)? else {
         let what = format!("{what}, so no command can work there");
         return Err(Error::new(Code::LayerInvalid, what).remedy(ORDINARY, Remedy::Materialize(id)));
     };
@@ -335,7 +337,7 @@ fn replace_base(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer) -> Result<(Froz
     if layer.has_index_of_base(&admin_dir) {
         give_index(&base, &admin_dir)?;
     }
-    write_record(ctx, &base, &layout::layer_dir(ctx.repo.common_dir(), agent.id))?;
+    write_record(ctx, &base, &directory)?;
     let warning = format!("{what}: {}, made of the same commit, replaces it", base.name);
     Ok((base, warning))
 }
