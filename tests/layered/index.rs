@@ -4,8 +4,8 @@ use super::{ORACLE, id, oracle, repo, run, spawn};
 use crate::support::TestRepo;
 use crate::support::agent::describe;
 use serde_json::Value;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// Everything that the upper directory can say of tracked files, without git.
 const EDITS: &str = "echo more >> lib/b.txt; chmod +x lib/c.txt; touch lib/d.txt; rm docs/a.md; rm -r lib/deep; echo file > lib/deep; \
@@ -174,6 +174,56 @@ fn no_file_of_a_base_that_has_changed_becomes_work() {
     let said = describe(&output);
     assert!(said.contains("error[layer-invalid]"), "{said}");
     assert!(said.contains("git agent materialize "), "{said}");
+}
+
+/// A base, gone with its record, gone, or without a file.
+const LOSSES: [&str; 3] = ["..", "", "made.out"];
+
+#[test]
+fn what_a_base_has_lost_counts_as_removed_by_no_agent() {
+    for lost in LOSSES {
+        let repo = repo(SETUP);
+        repo.write("docs/e.crlf", "e\r\n");
+        repo.commit_all("a file with other line ends");
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        run(&repo, &spawned, "git add -f made.out; git commit -q -m forced");
+        lose(&repo, lost);
+        for words in [&["diff", id(&spawned)][..], &["verify", id(&spawned)]] {
+            let said = describe(&repo.agent(words));
+            assert!(said.contains("error[layer-invalid]"), "{lost}: {said}");
+        }
+        run(&repo, &spawned, "true");
+        repo.agent_json(&["merge", id(&spawned)]);
+        assert_eq!(repo.git(["show", "HEAD:made.out"]), "made", "{lost}");
+
+        // No more does a file go back to what the base had.
+        let spawned = spawn(&repo, true).expect("an agent");
+        run(
+            &repo,
+            &spawned,
+            "git -c core.autocrlf=input add --renormalize . 2>&1; git commit -q -m renormalized",
+        );
+        lose(&repo, if lost == "made.out" { "docs/e.crlf" } else { lost });
+        let said = describe(&repo.agent(&["diff", id(&spawned)]));
+        assert!(said.contains("error[layer-invalid]"), "{lost}: {said}");
+    }
+}
+
+/// Removes something of each base that is not lost already.
+fn lose(repo: &TestRepo, what: &str) {
+    for base in fs::read_dir(repo.path().join(".git/agents/bases")).expect("bases") {
+        let files = base.expect("read").path().join("files");
+        if fs::set_permissions(&files, Permissions::from_mode(0o755)).is_err() {
+            continue;
+        }
+        let lost = files.join(what);
+        let is_directory = fs::symlink_metadata(&lost).expect("there").is_dir();
+        let lost = fs::canonicalize(&lost).expect("there");
+        let removed = if is_directory { fs::remove_dir_all(&lost) } else { fs::remove_file(&lost) };
+        removed.expect("removed");
+    }
 }
 
 #[test]

@@ -320,6 +320,8 @@ impl<'a> BaseFiles<'a> {
         paths: &[Vec<u8>],
         tracked: &TrackedFiles<'_>,
     ) -> Result<BTreeMap<Vec<u8>, Option<Content>>> {
+        // Of a base that has lost a file, the agent would seem to have removed it.
+        self.base()?;
         let mut part = BTreeMap::new();
         for path in paths {
             self.take_rules(path)?;

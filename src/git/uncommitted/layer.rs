@@ -322,12 +322,14 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     // Files of the base of which only git tells the content, and those that are no longer in the index.
     let mut of_base: Vec<Vec<u8>> = Vec::new();
     let mut untracked: BTreeMap<Vec<u8>, Option<Content>> = BTreeMap::new();
+    let mut reverted = false;
     for one in differences {
         // Where git takes the file for unchanged, it is as the index has it.
         let is_proven = one.new.is_some() && proven.holds(&one.path);
         if is_proven || layer.shown(&one.path)? != LayerEntry::Base {
             continue;
         }
+        reverted |= one.old.is_some() && one.new.is_some();
         let old = one.old.filter(|_| !has_attributes);
         // Where git goes by the index, a file has the mode that it has there.
         let old = old.map(|(mode, oid)| match (mode, one.new) {
@@ -348,6 +350,10 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
         } else {
             of_base.push(one.path);
         }
+    }
+    // Only of a whole base does a file that the index does not prove unchanged go back to what the base's tree has.
+    if reverted {
+        layer.require_whole_base()?;
     }
     // With other attributes, git may make another blob of a file that the index does not prove unchanged.
     for path in
