@@ -21,7 +21,7 @@ use crate::git::Repo;
 use crate::git::files::admin_dir::{belongs_to, leads_to};
 pub(crate) use crate::git::files::layer::ORDINARY;
 use crate::git::files::layer::{LayerRecord, WorktreeLayer};
-use crate::git::uncommitted::copy_rules;
+use crate::git::uncommitted::{copy_rules, index_of_copies};
 use crate::proc::sandbox;
 use crate::store::{fsx, layout, lock};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -286,12 +286,28 @@ pub(crate) fn settle(ctx: &Ctx, agent: &Agent) -> Result<()> {
     if !is_exchanged {
         return fs::remove_file(&note).at("could not remove", &note);
     }
+    if let Some(layer) = of(&ctx.repo, agent.id) {
+        keep_proven(&layer, &worktree::admin_dir(&ctx.repo, agent.id).join("index"), &place)?;
+    }
     // The record first: without it the worktree is an ordinary one, and what is left of the layer goes with the agent.
     let directory = layout::layer_dir(common, agent.id);
     let [_, record] = WorktreeLayer::parts(&directory);
     fs::remove_file(&record).at_if_there("could not remove", &record)?;
     ctx.reached("ordinary");
     fsx::remove_by_trash(common, &directory)
+}
+
+/// Has an index take the copies of files at `place` for unchanged where it takes those of the layer for that.
+fn keep_proven(layer: &WorktreeLayer, index: &Path, place: &Path) -> Result<()> {
+    let Some((file, time)) = index_of_copies(layer, index, place) else {
+        return Ok(());
+    };
+    // It may be the base's own, so another file takes its name; as old as it was, because git looks into files that are not older.
+    let new = fsx::unique_name(index);
+    fs::write(&new, file).at("could not write", &new)?;
+    let dated = File::options().write(true).open(&new).and_then(|new| new.set_modified(time));
+    dated.at("could not write", &new)?;
+    fs::rename(&new, index).at("could not replace", index)
 }
 
 /// As [`settle`], of a `materialize` that was killed.
