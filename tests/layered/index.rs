@@ -227,6 +227,24 @@ fn lose(repo: &TestRepo, what: &str) {
 }
 
 #[test]
+fn what_is_staged_over_a_base_that_has_changed_is_kept_as_over_a_whole_one() {
+    let repo = repo(SETUP);
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let agent = id(&spawned);
+    let script = "echo precious > staged.txt; git add staged.txt; rm staged.txt; git rm -q --cached lib/b.txt; echo none > .gitignore";
+    run(&repo, &spawned, script);
+    lose(&repo, "made.out");
+    let gone = repo.agent_json(&["discard", agent]);
+    let warnings = gone["warnings"].to_string();
+    assert!(warnings.contains("the base warm-"), "{gone}");
+    repo.agent_json(&["rescue", agent, "--reopen"]);
+    let seen = run(&repo, &spawned, "git status --porcelain");
+    assert_eq!(seen, " M .gitignore\nD  lib/b.txt\nAD staged.txt\n?? lib/b.txt\n");
+}
+
+#[test]
 fn a_staged_mode_counts_where_git_trusts_no_mode_of_a_file() {
     let repo = repo("");
     repo.git(["config", "core.fileMode", "false"]);

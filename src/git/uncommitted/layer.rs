@@ -222,7 +222,10 @@ struct LayerIndex {
 
 impl LayerIndex {
     fn read(source: &WorktreeSource<'_>) -> Result<LayerIndex> {
-        let written = read_index(source)?;
+        LayerIndex::of(read_index(source)?)
+    }
+
+    fn of(written: Written) -> Result<LayerIndex> {
         let index = &written.index;
         let is_unmerged = |(_, (_, oid)): &(&[u8], Content)| oid.is_zero();
         let unmerged = index.contents().filter(is_unmerged);
@@ -273,6 +276,16 @@ pub fn is_plain_index(repo: &Repo, index: &Path, tree: Oid) -> Result<bool> {
         return Ok(false);
     };
     Ok(!index.is_flagged && !index.has_submodules() && repo.tree_of(&index)? == Some(tree))
+}
+
+/// The tree of an index without conflicts; `None` for any other, and where only git can read it.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `git-failed`.
+pub fn staged_tree(repo: &Repo, index: &Path) -> Result<Option<Oid>> {
+    let index = Written::load(index).map(LayerIndex::of).transpose()?;
+    let index = index.filter(|index| index.unmerged.is_empty());
+    index.map_or(Ok(None), |index| repo.tree_of(index.merged()))
 }
 
 /// Looks at a layered worktree and writes its trees. Leaves an index at `source.index` that names all files of the upper directory

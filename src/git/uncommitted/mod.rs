@@ -30,7 +30,7 @@ use fingerprint::LayerFingerprint;
 pub use fingerprint::{
     SeenWorktree, WorktreeFingerprint, copy_rules, rules_files, untracked_names,
 };
-pub use layer::{glance, is_plain_index, unsplit_index};
+pub use layer::{glance, is_plain_index, staged_tree, unsplit_index};
 use listed::Listed;
 pub use listed::ignored;
 use std::collections::BTreeMap;
