@@ -204,6 +204,12 @@ fn no_git_clean_of_the_main_worktree_reaches_a_base() {
 
 #[test]
 fn a_moved_repository_keeps_its_layers_and_bases() {
+    for by_git in [true, false] {
+        is_kept_in_moved_repository(by_git);
+    }
+}
+
+fn is_kept_in_moved_repository(by_git: bool) {
     let repo = repo("");
     let Some(spawned) = spawn(&repo, true) else {
         return;
@@ -219,7 +225,17 @@ fn a_moved_repository_keeps_its_layers_and_bases() {
         String::from_utf8(output.stdout).expect("UTF-8")
     };
     let place = there(&place(&spawned));
-    crate::support::git_output(&moved, ["worktree", "repair", place.to_str().expect("UTF-8")]);
+    if by_git {
+        crate::support::git_output(&moved, ["worktree", "repair", place.to_str().expect("UTF-8")]);
+    } else {
+        let doctor = agent_command(&moved).args(["doctor", "--fix"]).output().expect("started");
+        let said = describe(&doctor);
+        assert!(said.contains("git finds it again"), "{said}");
+        let verdict = describe(
+            &agent_command(&moved).args(["verify", id(&spawned)]).output().expect("started"),
+        );
+        assert!(!verdict.contains("worktree."), "{verdict}");
+    }
     let seen = agent(&[
         "run",
         id(&spawned),
