@@ -437,17 +437,13 @@ impl FrozenBase {
     /// # Errors
     /// `io`.
     pub(crate) fn check(&self) -> Result<bool> {
-        let path = &self.path;
-        // It is being frozen, or that was killed.
-        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
-        if is_there(&path.join(".git")) || is_there(&self.slot) {
+        if self.is_half_made() {
             return Ok(false);
         }
-        if path.is_dir() && self.was_just_checked() {
+        if self.path.is_dir() && self.was_just_checked() {
             return Ok(true);
         }
-        // What cannot be listed is not whole.
-        if path.is_dir() && BaseSums::of(path).is_ok_and(|sums| sums.hash == self.record.sums) {
+        if self.is_unchanged() {
             // Where this cannot be written, the next one checks again.
             let _ = fs::write(self.directory.join(CHECKED), b"");
             return Ok(true);
@@ -456,6 +452,24 @@ impl FrozenBase {
         fs::rename(&record, self.directory.join(DAMAGED))
             .at_if_there("could not rename", &record)?;
         Ok(false)
+    }
+
+    /// Whether it is being frozen, or that was killed.
+    fn is_half_made(&self) -> bool {
+        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+        is_there(&self.path.join(".git")) || is_there(&self.slot)
+    }
+
+    /// Whether something in it has changed, or it is gone; unlike [`FrozenBase::check`], this marks nothing.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.is_damaged || !self.is_half_made() && !self.is_unchanged()
+    }
+
+    /// Whether its files are what they were when it was made.
+    fn is_unchanged(&self) -> bool {
+        // What cannot be listed is not whole.
+        let path = &self.path;
+        path.is_dir() && BaseSums::of(path).is_ok_and(|sums| sums.hash == self.record.sums)
     }
 
     /// Whether it was found unchanged so short a time ago that looking at all its names again is not worth that.

@@ -153,6 +153,11 @@ fn a_base_that_has_changed_or_is_gone_is_made_anew_by_the_next_run() {
         let upper = layer(&repo, &spawned).join("upper");
         let changed = crate::support::snapshot(&upper);
         damage(&base);
+        let doctor = repo.agent(&["doctor", "--format", "json"]);
+        let doctor: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
+        let found = doctor["findings"].as_array().expect("findings").iter();
+        let found: Vec<&Value> = found.filter(|one| one["code"] == "pool.base-damaged").collect();
+        assert!(!found.is_empty(), "{number}: {doctor:#}");
         let script = "cat lib/a.txt lib/c.txt new.txt built/tool; git status --short";
         let words = ["run", id(&spawned), "--no-verify", "--", "sh", "-c", script];
         let output = repo.agent(&words);

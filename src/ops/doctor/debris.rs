@@ -4,7 +4,7 @@
 
 use crate::agents::Ctx;
 use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::{at_work, half_made, liveness, pool as slots, untrusted, worktree};
+use crate::agents::{at_work, half_made, layered, liveness, pool as slots, untrusted, worktree};
 use crate::domain::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::named::size_text;
@@ -337,7 +337,7 @@ pub(super) fn examine_landings(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorF
 /// The command that makes slots as the settings want them and removes those that are not.
 const FILL: &str = "git agent setup pool fill";
 
-pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<DoctorFinding>> {
+pub(super) fn examine_pool(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     // Where there was never a slot, HEAD may have no commit to read settings from.
     if !layout::pool_dir(ctx.repo.common_dir()).exists() {
         return Ok(Vec::new());
@@ -383,6 +383,17 @@ pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<DoctorFinding>> 
             None => "git agent gc --yes".to_owned(),
         };
         found.push(DoctorFinding::report(Sign::BaseDamaged, what, command));
+    }
+    for agent in survey.live() {
+        let layer = layered::of(&ctx.repo, agent.id);
+        if let Some(base) = layer.map(|layer| layer.record.base)
+            && report.bases.iter().all(|known| known.name != base)
+        {
+            let id = agent.id.short();
+            let what = format!("{base} is gone, and agent {id} works over it");
+            let command = format!("git agent materialize {id}");
+            found.push(DoctorFinding::report(Sign::BaseDamaged, what, command));
+        }
     }
     if let Some(failure) = report.failure {
         let what = format!("the pool could not be filled: {failure}");
