@@ -518,6 +518,28 @@ fn an_agent_whose_materialize_was_killed_can_be_discarded_and_rescued() {
     }
 }
 
+#[test]
+fn what_a_killed_materialize_left_is_removed_by_doctor() {
+    for step in ["gathered", "noted", "exchanged", "ordinary"] {
+        let repo = repo("");
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        run(&repo, &spawned, "echo changed > lib/a.txt");
+        death::die_at("layered::child", &repo.path(), step, &[id(&spawned)]);
+        let before = answers(&repo, &spawned);
+        let doctor = describe(&repo.agent(&["doctor", "--fix"]));
+        assert!(doctor.contains("debris.old"), "after {step}: {doctor}");
+        let places = fs::read_dir(repo.path().join(".claude/worktrees")).expect("listed");
+        let names = places.map(|entry| entry.expect("read").file_name());
+        let hidden: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with('.')).collect();
+        assert!(hidden.is_empty(), "after {step}: {hidden:?}");
+        let is_over = matches!(step, "exchanged" | "ordinary");
+        assert_eq!(layer(&repo, &spawned).exists(), !is_over, "after {step}");
+        assert_eq!(answers(&repo, &spawned), before, "after {step}");
+    }
+}
+
 /// What stands still is read once; what a process in the upper directory writes meanwhile is kept as it is in the end.
 #[test]
 fn what_is_written_while_a_layered_agent_is_discarded_is_kept() {

@@ -73,6 +73,16 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             Ok("deleted it, and what was confidential in task and logs".to_owned())
         }));
     }
+    let is_begun =
+        |agent: &&Agent| layered::note(ctx, agent).exists() && survey.is_at_rest(ctx, agent);
+    for agent in survey.rows().iter().filter(is_begun) {
+        let what = format!("a materialize of agent {} was interrupted", agent.id.short());
+        let agent = agent.clone();
+        found.push(DoctorFinding::curable(Sign::Debris, what, move |ctx| {
+            layered::settle_killed(ctx, &agent)?;
+            Ok("removed what it left".to_owned())
+        }));
+    }
     for directory in shared_directories(ctx, survey) {
         for path in half_written(ctx, &directory) {
             let what = format!("{} was never finished", path.display());
