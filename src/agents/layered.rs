@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <common dir>/agents/<id8>/layer/record   over which base; without it the worktree is an ordinary one
+//! <common dir>/agents/<id8>/layer/base     the record of that base, by which another one is made where it is gone
 //! <common dir>/agents/<id8>/layer/upper    what the agent changed, and its `.git` file
 //! <common dir>/agents/<id8>/layer/work-*   the kernel's own, new for each mount
 //! <worktree>/.git                          for `git worktree list`; the directory may not be written otherwise
