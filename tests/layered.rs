@@ -15,6 +15,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 /// Settings with which a bundle is not asked for, so that a life is what the agent did.
 const SETTINGS: &str = "[bundle]\nrequired = false\n";
@@ -389,6 +390,28 @@ fn materializing_gives_the_same_files_in_their_place() {
     run(&repo, &spawned, "cat lib/a.txt docs/new.md");
 }
 
+#[test]
+fn materializing_leaves_unchanged_what_git_took_for_that_under_other_attributes() {
+    let repo = repo("");
+    repo.write("docs/e.crlf", "e\r\n");
+    repo.commit_all("a file with other line ends");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    run(&repo, &spawned, "echo '*.crlf text' > .gitattributes; git add .gitattributes");
+    // Git looks into a file that was written in the same second as the index.
+    let admin = repo.path().join(format!(".git/worktrees/agent-{}", id(&spawned)));
+    let index = fs::File::options().write(true).open(admin.join("index")).expect("an index");
+    index.set_modified(SystemTime::now() + Duration::from_secs(60)).expect("dated");
+    let before = answers(&repo, &spawned);
+    assert_eq!(before["changes"].as_array().map(Vec::len), Some(1), "{before:#}");
+    repo.agent_json(&["materialize", id(&spawned)]);
+    assert_eq!(answers(&repo, &spawned), before);
+    let place = spawned["worktree_abspath"].as_str().expect("a path");
+    let status = git_output(Path::new(place), [&PAST_HOOKS[..], &["status", "--short"]].concat());
+    assert_eq!(String::from_utf8_lossy(&status.stdout), "A  .gitattributes\n");
+}
+
 /// Not a test: the process that dies while it makes an ordinary worktree. It does nothing unless a step is named.
 #[test]
 fn child() {
@@ -492,6 +515,28 @@ fn an_agent_whose_materialize_was_killed_can_be_discarded_and_rescued() {
             .filter(|name| !name.to_string_lossy().starts_with("warm-"))
             .collect();
         assert!(left.is_empty(), "after {step}: {left:?}");
+    }
+}
+
+#[test]
+fn what_a_killed_materialize_left_is_removed_by_doctor() {
+    for step in ["gathered", "noted", "exchanged", "ordinary"] {
+        let repo = repo("");
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        run(&repo, &spawned, "echo changed > lib/a.txt");
+        death::die_at("layered::child", &repo.path(), step, &[id(&spawned)]);
+        let before = answers(&repo, &spawned);
+        let doctor = describe(&repo.agent(&["doctor", "--fix"]));
+        assert!(doctor.contains("debris.old"), "after {step}: {doctor}");
+        let places = fs::read_dir(repo.path().join(".claude/worktrees")).expect("listed");
+        let names = places.map(|entry| entry.expect("read").file_name());
+        let hidden: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with('.')).collect();
+        assert!(hidden.is_empty(), "after {step}: {hidden:?}");
+        let is_over = matches!(step, "exchanged" | "ordinary");
+        assert_eq!(layer(&repo, &spawned).exists(), !is_over, "after {step}");
+        assert_eq!(answers(&repo, &spawned), before, "after {step}");
     }
 }
 

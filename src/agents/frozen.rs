@@ -56,6 +56,9 @@ const NAMES_A_SECOND: usize = 4_000;
 /// The record of a base that has changed.
 const DAMAGED: &str = "damaged";
 
+/// The record of its base in the directory of a layer, which outlasts the base.
+const NOTED: &str = "base";
+
 /// What is written down of a frozen base.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct BaseRecord {
@@ -138,12 +141,17 @@ pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<Fro
     freeze(ctx, slot, wanted).map(Ok)
 }
 
-/// A whole base with the content of one that has changed or is gone; `None` where nothing tells what that was, or it can be had no more.
+/// A whole base with the content of one that has changed or is gone, over which the layer in a directory is; `None` where nothing tells
+/// what that was, or it can be had no more.
 ///
 /// # Errors
 /// As [`obtain`].
-pub(crate) fn renewed(ctx: &Ctx, name: &str) -> Result<Option<FrozenBase>> {
-    let Some(FrozenBase { record, .. }) = named(ctx, name)? else {
+pub(crate) fn renewed(ctx: &Ctx, name: &str, layer: &Path) -> Result<Option<FrozenBase>> {
+    let noted = || {
+        let noted = fsx::load_if_there(&layer.join(NOTED)).ok().flatten()?;
+        serde_json::from_slice::<BaseRecord>(&noted).ok()
+    };
+    let Some(record) = named(ctx, name)?.map(|base| base.record).or_else(noted) else {
         return Ok(None);
     };
     let ids = [&record.commit, &record.tree].map(|hex| Oid::from_hex(hex));
@@ -396,6 +404,16 @@ impl FrozenBase {
         self.directory.join(INDEX)
     }
 
+    /// Notes in the directory of a layer what it is over.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub(crate) fn note(&self, layer: &Path) -> Result<()> {
+        let note = layer.join(NOTED);
+        let record = serde_json::to_vec(&self.record).unwrap_or_default();
+        fs::write(&note, record).at("could not write", &note)
+    }
+
     /// What git ignores in it, as [`untracked_names`] gives it.
     ///
     /// # Errors
@@ -419,17 +437,13 @@ impl FrozenBase {
     /// # Errors
     /// `io`.
     pub(crate) fn check(&self) -> Result<bool> {
-        let path = &self.path;
-        // It is being frozen, or that was killed.
-        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
-        if is_there(&path.join(".git")) || is_there(&self.slot) {
+        if self.is_half_made() {
             return Ok(false);
         }
-        if path.is_dir() && self.was_just_checked() {
+        if self.path.is_dir() && self.was_just_checked() {
             return Ok(true);
         }
-        // What cannot be listed is not whole.
-        if path.is_dir() && BaseSums::of(path).is_ok_and(|sums| sums.hash == self.record.sums) {
+        if self.is_unchanged() {
             // Where this cannot be written, the next one checks again.
             let _ = fs::write(self.directory.join(CHECKED), b"");
             return Ok(true);
@@ -438,6 +452,24 @@ impl FrozenBase {
         fs::rename(&record, self.directory.join(DAMAGED))
             .at_if_there("could not rename", &record)?;
         Ok(false)
+    }
+
+    /// Whether it is being frozen, or that was killed.
+    fn is_half_made(&self) -> bool {
+        let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+        is_there(&self.path.join(".git")) || is_there(&self.slot)
+    }
+
+    /// Whether something in it has changed, or it is gone; unlike [`FrozenBase::check`], this marks nothing.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.is_damaged || !self.is_half_made() && !self.is_unchanged()
+    }
+
+    /// Whether its files are what they were when it was made.
+    fn is_unchanged(&self) -> bool {
+        // What cannot be listed is not whole.
+        let path = &self.path;
+        path.is_dir() && BaseSums::of(path).is_ok_and(|sums| sums.hash == self.record.sums)
     }
 
     /// Whether it was found unchanged so short a time ago that looking at all its names again is not worth that.

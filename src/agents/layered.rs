@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <common dir>/agents/<id8>/layer/record   over which base; without it the worktree is an ordinary one
+//! <common dir>/agents/<id8>/layer/base     the record of that base, by which another one is made where it is gone
 //! <common dir>/agents/<id8>/layer/upper    what the agent changed, and its `.git` file
 //! <common dir>/agents/<id8>/layer/work-*   the kernel's own, new for each mount
 //! <worktree>/.git                          for `git worktree list`; the directory may not be written otherwise
@@ -21,7 +22,7 @@ use crate::git::Repo;
 use crate::git::files::admin_dir::{belongs_to, leads_to};
 pub(crate) use crate::git::files::layer::ORDINARY;
 use crate::git::files::layer::{LayerRecord, WorktreeLayer};
-use crate::git::uncommitted::copy_rules;
+use crate::git::uncommitted::{copy_rules, index_of_copies};
 use crate::proc::sandbox;
 use crate::store::{fsx, layout, lock};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -225,6 +226,7 @@ fn write_record(ctx: &Ctx, base: &FrozenBase, directory: &Path) -> Result<()> {
         let what = format!("the base {} was removed meanwhile", base.name);
         return Err(Error::new(Code::LostRace, what));
     }
+    base.note(directory)?;
     let real = |path: &Path| fs::canonicalize(path).at("could not resolve", path);
     let written = LayerRecord {
         base: base.name.clone(),
@@ -285,12 +287,28 @@ pub(crate) fn settle(ctx: &Ctx, agent: &Agent) -> Result<()> {
     if !is_exchanged {
         return fs::remove_file(&note).at("could not remove", &note);
     }
+    if let Some(layer) = of(&ctx.repo, agent.id) {
+        keep_proven(&layer, &worktree::admin_dir(&ctx.repo, agent.id).join("index"), &place)?;
+    }
     // The record first: without it the worktree is an ordinary one, and what is left of the layer goes with the agent.
     let directory = layout::layer_dir(common, agent.id);
     let [_, record] = WorktreeLayer::parts(&directory);
     fs::remove_file(&record).at_if_there("could not remove", &record)?;
     ctx.reached("ordinary");
     fsx::remove_by_trash(common, &directory)
+}
+
+/// Has an index take the copies of files at `place` for unchanged where it takes those of the layer for that.
+fn keep_proven(layer: &WorktreeLayer, index: &Path, place: &Path) -> Result<()> {
+    let Some((file, time)) = index_of_copies(layer, index, place) else {
+        return Ok(());
+    };
+    // It may be the base's own, so another file takes its name; as old as it was, because git looks into files that are not older.
+    let new = fsx::unique_name(index);
+    fs::write(&new, file).at("could not write", &new)?;
+    let dated = File::options().write(true).open(&new).and_then(|new| new.set_modified(time));
+    dated.at("could not write", &new)?;
+    fs::rename(&new, index).at("could not replace", index)
 }
 
 /// As [`settle`], of a `materialize` that was killed.
@@ -326,8 +344,9 @@ fn replace_base(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer) -> Result<(Froz
     let (id, before) = (agent.id.short(), &layer.record.base);
     // A mount that an earlier command has left holds the old base, which is removed once no record names it.
     let _unmounted = lock_upper(&layer.upper)?;
-    let what = format!("the base {before} below agent {id} has changed");
-    let Some(base) = frozen::renewed(ctx, before)? else {
+    let what = format!("the base {before} below agent {id} has changed or is gone");
+    let directory = layout::layer_dir(ctx.repo.common_dir(), agent.id);
+    let Some(base) = frozen::renewed(ctx, before, &directory)? else {
         let what = format!("{what}, so no command can work there");
         return Err(Error::new(Code::LayerInvalid, what).remedy(ORDINARY, Remedy::Materialize(id)));
     };
@@ -335,7 +354,7 @@ fn replace_base(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer) -> Result<(Froz
     if layer.has_index_of_base(&admin_dir) {
         give_index(&base, &admin_dir)?;
     }
-    write_record(ctx, &base, &layout::layer_dir(ctx.repo.common_dir(), agent.id))?;
+    write_record(ctx, &base, &directory)?;
     let warning = format!("{what}: {}, made of the same commit, replaces it", base.name);
     Ok((base, warning))
 }

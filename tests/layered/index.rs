@@ -4,8 +4,8 @@ use super::{ORACLE, id, oracle, repo, run, spawn};
 use crate::support::TestRepo;
 use crate::support::agent::describe;
 use serde_json::Value;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// Everything that the upper directory can say of tracked files, without git.
 const EDITS: &str = "echo more >> lib/b.txt; chmod +x lib/c.txt; touch lib/d.txt; rm docs/a.md; rm -r lib/deep; echo file > lib/deep; \
@@ -91,6 +91,27 @@ fn every_change_of_a_file_of_rules_is_seen() {
     }
 }
 
+/// An upper directory says by a device that a file is gone, and a device keeps git waiting anywhere else.
+#[test]
+fn removed_files_of_rules_do_not_keep_others_from_being_read() {
+    let repo = repo("");
+    repo.write(".gitattributes", "*.txt text\n");
+    repo.write("lib/.gitattributes", "*.md text\n");
+    repo.commit_all("attributes");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    for script in [
+        "git rm -q .gitattributes; echo new > new.txt",
+        "rm lib/.gitattributes lib/.gitignore .gitignore; echo more >> lib/a.txt; echo new > lib/new.txt",
+    ] {
+        let printed = run(&repo, &spawned, &format!("{script}; {ORACLE}"));
+        let verdict = repo.agent(&["verify", id(&spawned), "--format", "json"]);
+        let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("a verdict");
+        assert_eq!(verdict["tree"], oracle(&printed), "{script}: {verdict:#}");
+    }
+}
+
 /// What set-up makes in the base, where git ignores all of it: no tree holds it.
 const SETUP: &str = "[setup]\nrun = [\"mkdir -p built/deep; echo made > built/tool; echo deep > built/deep/x; echo made > made.out; \
     echo made > lib/made.tmp; printf 'a\\\\r\\\\n' > crlf.out; ln -s built/tool link.out\"]\n";
@@ -153,6 +174,74 @@ fn no_file_of_a_base_that_has_changed_becomes_work() {
     let said = describe(&output);
     assert!(said.contains("error[layer-invalid]"), "{said}");
     assert!(said.contains("git agent materialize "), "{said}");
+}
+
+/// A base, gone with its record, gone, or without a file.
+const LOSSES: [&str; 3] = ["..", "", "made.out"];
+
+#[test]
+fn what_a_base_has_lost_counts_as_removed_by_no_agent() {
+    for lost in LOSSES {
+        let repo = repo(SETUP);
+        repo.write("docs/e.crlf", "e\r\n");
+        repo.commit_all("a file with other line ends");
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        run(&repo, &spawned, "git add -f made.out; git commit -q -m forced");
+        lose(&repo, lost);
+        for words in [&["diff", id(&spawned)][..], &["verify", id(&spawned)]] {
+            let said = describe(&repo.agent(words));
+            assert!(said.contains("error[layer-invalid]"), "{lost}: {said}");
+        }
+        run(&repo, &spawned, "true");
+        repo.agent_json(&["merge", id(&spawned)]);
+        assert_eq!(repo.git(["show", "HEAD:made.out"]), "made", "{lost}");
+
+        // No more does a file go back to what the base had.
+        let spawned = spawn(&repo, true).expect("an agent");
+        run(
+            &repo,
+            &spawned,
+            "git -c core.autocrlf=input add --renormalize . 2>&1; git commit -q -m renormalized",
+        );
+        lose(&repo, if lost == "made.out" { "docs/e.crlf" } else { lost });
+        let said = describe(&repo.agent(&["diff", id(&spawned)]));
+        assert!(said.contains("error[layer-invalid]"), "{lost}: {said}");
+    }
+}
+
+/// Removes something of each base that is not lost already.
+fn lose(repo: &TestRepo, what: &str) {
+    for base in fs::read_dir(repo.path().join(".git/agents/bases")).expect("bases") {
+        let files = base.expect("read").path().join("files");
+        if fs::set_permissions(&files, Permissions::from_mode(0o755)).is_err() {
+            continue;
+        }
+        let lost = files.join(what);
+        let is_directory = fs::symlink_metadata(&lost).expect("there").is_dir();
+        let lost = fs::canonicalize(&lost).expect("there");
+        let removed = if is_directory { fs::remove_dir_all(&lost) } else { fs::remove_file(&lost) };
+        removed.expect("removed");
+    }
+}
+
+#[test]
+fn what_is_staged_over_a_base_that_has_changed_is_kept_as_over_a_whole_one() {
+    let repo = repo(SETUP);
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let agent = id(&spawned);
+    let script = "echo precious > staged.txt; git add staged.txt; rm staged.txt; git rm -q --cached lib/b.txt; echo none > .gitignore";
+    run(&repo, &spawned, script);
+    lose(&repo, "made.out");
+    let gone = repo.agent_json(&["discard", agent]);
+    let warnings = gone["warnings"].to_string();
+    assert!(warnings.contains("the base warm-"), "{gone}");
+    repo.agent_json(&["rescue", agent, "--reopen"]);
+    let seen = run(&repo, &spawned, "git status --porcelain");
+    assert_eq!(seen, " M .gitignore\nD  lib/b.txt\nAD staged.txt\n?? lib/b.txt\n");
 }
 
 #[test]

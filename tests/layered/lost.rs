@@ -137,11 +137,12 @@ fn a_base_that_is_gone_leaves_the_agent_its_tracked_files() {
 
 #[test]
 fn a_base_that_has_changed_or_is_gone_is_made_anew_by_the_next_run() {
-    let damages: [fn(&Path); 4] = [
+    let damages: [fn(&Path); 5] = [
         |base| fs::write(base.join("lib/c.txt"), "foreign\n").expect("written"),
         |base| fs::remove_file(base.join("built/tool")).expect("removed"),
         |base| set_mode(&base.join("lib/d.txt"), 0o755),
         |base| fs::remove_dir_all(base).expect("removed"),
+        |base| fs::remove_dir_all(base.parent().expect("its record")).expect("removed"),
     ];
     for (number, damage) in damages.into_iter().enumerate() {
         let repo = repo("[setup]\nrun = [\"mkdir built; echo made > built/tool\"]\n");
@@ -152,6 +153,11 @@ fn a_base_that_has_changed_or_is_gone_is_made_anew_by_the_next_run() {
         let upper = layer(&repo, &spawned).join("upper");
         let changed = crate::support::snapshot(&upper);
         damage(&base);
+        let doctor = repo.agent(&["doctor", "--format", "json"]);
+        let doctor: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
+        let found = doctor["findings"].as_array().expect("findings").iter();
+        let found: Vec<&Value> = found.filter(|one| one["code"] == "pool.base-damaged").collect();
+        assert!(!found.is_empty(), "{number}: {doctor:#}");
         let script = "cat lib/a.txt lib/c.txt new.txt built/tool; git status --short";
         let words = ["run", id(&spawned), "--no-verify", "--", "sh", "-c", script];
         let output = repo.agent(&words);
@@ -170,7 +176,7 @@ fn a_base_that_has_changed_or_is_gone_is_made_anew_by_the_next_run() {
             let status = repo.agent_json(&["pool", "status"]);
             status["bases"].as_array().map_or(0, Vec::len)
         };
-        assert_eq!(bases(&repo), 2, "{number}");
+        assert_eq!(bases(&repo), if number == 4 { 1 } else { 2 }, "{number}");
         assert_eq!(run(&repo, &other, "cat lib/c.txt built/tool"), "c\nmade\n");
         repo.agent_json(&["gc", "--yes"]);
         assert_eq!(bases(&repo), 1, "{number}");
@@ -203,6 +209,12 @@ fn no_git_clean_of_the_main_worktree_reaches_a_base() {
 
 #[test]
 fn a_moved_repository_keeps_its_layers_and_bases() {
+    for by_git in [true, false] {
+        is_kept_in_moved_repository(by_git);
+    }
+}
+
+fn is_kept_in_moved_repository(by_git: bool) {
     let repo = repo("");
     let Some(spawned) = spawn(&repo, true) else {
         return;
@@ -218,7 +230,17 @@ fn a_moved_repository_keeps_its_layers_and_bases() {
         String::from_utf8(output.stdout).expect("UTF-8")
     };
     let place = there(&place(&spawned));
-    crate::support::git_output(&moved, ["worktree", "repair", place.to_str().expect("UTF-8")]);
+    if by_git {
+        crate::support::git_output(&moved, ["worktree", "repair", place.to_str().expect("UTF-8")]);
+    } else {
+        let doctor = agent_command(&moved).args(["doctor", "--fix"]).output().expect("started");
+        let said = describe(&doctor);
+        assert!(said.contains("git finds it again"), "{said}");
+        let verdict = describe(
+            &agent_command(&moved).args(["verify", id(&spawned)]).output().expect("started"),
+        );
+        assert!(!verdict.contains("worktree."), "{verdict}");
+    }
     let seen = agent(&[
         "run",
         id(&spawned),

@@ -106,7 +106,7 @@ pub(in crate::git) fn blocking_file(top: &Path, names: &[&str]) -> Option<PathBu
     let mut files = entries.filter(is_named);
     let blocks = |entry: &walkdir::DirEntry| {
         // Before 2.32 git follows symlinks here.
-        untrusted::require_regular(entry.path(), LONGEST_RULES).is_err()
+        untrusted::require_file(entry.path(), LONGEST_RULES).is_err()
     };
     files.find(blocks).map(walkdir::DirEntry::into_path)
 }

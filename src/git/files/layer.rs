@@ -293,10 +293,10 @@ impl WorktreeLayer {
 /// # Errors
 /// `layer-invalid` for any other device, and for attributes by which a file would be another one.
 pub fn is_whiteout(place: &Path, found: &Metadata) -> Result<bool> {
-    let kind = found.file_type();
-    if kind.is_char_device() && found.rdev() == 0 {
+    if is_whiteout_device(found) {
         return Ok(true);
     }
+    let kind = found.file_type();
     if kind.is_char_device() || kind.is_block_device() {
         return Err(refused(place, "is a device"));
     }
@@ -305,6 +305,11 @@ pub fn is_whiteout(place: &Path, found: &Metadata) -> Result<bool> {
         require_plain(place)?;
     }
     Ok(false)
+}
+
+/// Whether this is the device by which an upper directory says that nothing is there.
+pub(in crate::git) fn is_whiteout_device(found: &Metadata) -> bool {
+    found.file_type().is_char_device() && found.rdev() == 0
 }
 
 /// Refuses attributes that no overlay mount of ours writes: by them a name stands for another file or for none.

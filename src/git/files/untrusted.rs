@@ -6,6 +6,7 @@
 use crate::domain::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::{has_own_repository, leads_to};
+use crate::git::files::layer::is_whiteout_device;
 use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat, renameat, statat, symlinkat,
@@ -474,11 +475,15 @@ pub(in crate::git) fn require_regular(path: &Path, limit: u64) -> Result<()> {
     Err(Error::new(Code::RepoCorrupt, what).hint(format!("to see what it is, run ls -l {word}")))
 }
 
-/// As [`require_regular`], for a file of a worktree.
+/// As [`require_regular`], for a file of a worktree, which may be an upper directory: opening what says there that a file is gone fails
+/// at once.
 ///
 /// # Errors
 /// `file-too-long`, naming the file, its length and the limit; `repo-corrupt` for what is no file.
 pub(in crate::git) fn require_file(path: &Path, limit: u64) -> Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|found| is_whiteout_device(&found)) {
+        return Ok(());
+    }
     let length = fs::metadata(path).map_or(0, |metadata| metadata.len());
     if length <= limit || !path.is_file() {
         return require_regular(path, limit);

@@ -8,7 +8,7 @@ use crate::domain::Oid;
 use crate::domain::change::Difference;
 use crate::error::{IoContext, Result};
 use crate::git::changes::ignore::{LONGEST_RULES, RULES_FILES};
-use crate::git::changes::{Content, Index, Written, canonical_mode};
+use crate::git::changes::{Content, Index, Written, canonical_mode, stat_data};
 use crate::git::files::layer::{LayerEntry, WorktreeLayer};
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
@@ -16,6 +16,7 @@ use crate::git::tree::Entry;
 use crate::git::uncommitted::listed::update_files;
 use crate::git::uncommitted::{WorktreeSource, git};
 use crate::git::{Repo, command};
+use rustix::fs::Stat;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::OsStr;
@@ -24,6 +25,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::SystemTime;
 
 /// Where the tracked files are listed.
 pub(super) enum TrackedFiles<'a> {
@@ -226,6 +228,33 @@ impl<'a> ProvenFiles<'a> {
     }
 }
 
+/// The file of the index of a worktree that was layered, and its time, where what it remembers of files that it proves unchanged is
+/// that of their copies at `worktree`: git would else look into them, with attributes that may have changed since. `None` where only
+/// git can read the index.
+pub fn index_of_copies(
+    layer: &WorktreeLayer,
+    index: &Path,
+    worktree: &Path,
+) -> Option<(Vec<u8>, SystemTime)> {
+    let time = fs::symlink_metadata(index).and_then(|index| index.modified()).ok()?;
+    let written = Written::load(index)?;
+    let file = written.index.with_stats(|entry, path| {
+        let top = match layer.shown(path).ok()? {
+            LayerEntry::Upper => &layer.upper,
+            LayerEntry::Base => &layer.base,
+            LayerEntry::Nothing => return None,
+        };
+        let [before, copy] =
+            [top, worktree].map(|top| rustix::fs::lstat(top.join(OsStr::from_bytes(path))).ok());
+        let (before, copy) = before.zip(copy)?;
+        // A copy that was written since bears another time.
+        let is_same = |stat: &Stat| (stat.st_mode, stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
+        let is_proven = written.proves_to_git(entry, &before) && is_same(&before) == is_same(&copy);
+        is_proven.then(|| stat_data(&copy))
+    })?;
+    Some((file, time))
+}
+
 /// Paths from the top of a worktree.
 type Paths = Vec<Vec<u8>>;
 
@@ -320,6 +349,8 @@ impl<'a> BaseFiles<'a> {
         paths: &[Vec<u8>],
         tracked: &TrackedFiles<'_>,
     ) -> Result<BTreeMap<Vec<u8>, Option<Content>>> {
+        // Of a base that has lost a file, the agent would seem to have removed it.
+        self.base()?;
         let mut part = BTreeMap::new();
         for path in paths {
             self.take_rules(path)?;

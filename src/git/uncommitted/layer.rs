@@ -222,7 +222,10 @@ struct LayerIndex {
 
 impl LayerIndex {
     fn read(source: &WorktreeSource<'_>) -> Result<LayerIndex> {
-        let written = read_index(source)?;
+        LayerIndex::of(read_index(source)?)
+    }
+
+    fn of(written: Written) -> Result<LayerIndex> {
         let index = &written.index;
         let is_unmerged = |(_, (_, oid)): &(&[u8], Content)| oid.is_zero();
         let unmerged = index.contents().filter(is_unmerged);
@@ -275,6 +278,16 @@ pub fn is_plain_index(repo: &Repo, index: &Path, tree: Oid) -> Result<bool> {
     Ok(!index.is_flagged && !index.has_submodules() && repo.tree_of(&index)? == Some(tree))
 }
 
+/// The tree of an index without conflicts; `None` for any other, and where only git can read it.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `git-failed`.
+pub fn staged_tree(repo: &Repo, index: &Path) -> Result<Option<Oid>> {
+    let index = Written::load(index).map(LayerIndex::of).transpose()?;
+    let index = index.filter(|index| index.unmerged.is_empty());
+    index.map_or(Ok(None), |index| repo.tree_of(index.merged()))
+}
+
 /// Looks at a layered worktree and writes its trees. Leaves an index at `source.index` that names all files of the upper directory
 /// which are in the tree of everything.
 ///
@@ -322,12 +335,14 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     // Files of the base of which only git tells the content, and those that are no longer in the index.
     let mut of_base: Vec<Vec<u8>> = Vec::new();
     let mut untracked: BTreeMap<Vec<u8>, Option<Content>> = BTreeMap::new();
+    let mut reverted = false;
     for one in differences {
         // Where git takes the file for unchanged, it is as the index has it.
         let is_proven = one.new.is_some() && proven.holds(&one.path);
         if is_proven || layer.shown(&one.path)? != LayerEntry::Base {
             continue;
         }
+        reverted |= one.old.is_some() && one.new.is_some();
         let old = one.old.filter(|_| !has_attributes);
         // Where git goes by the index, a file has the mode that it has there.
         let old = old.map(|(mode, oid)| match (mode, one.new) {
@@ -348,6 +363,10 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
         } else {
             of_base.push(one.path);
         }
+    }
+    // Only of a whole base does a file that the index does not prove unchanged go back to what the base's tree has.
+    if reverted {
+        layer.require_whole_base()?;
     }
     // With other attributes, git may make another blob of a file that the index does not prove unchanged.
     for path in

@@ -25,11 +25,12 @@ use crate::git::pool::threads;
 use crate::git::uncommitted::listed::{bring_up_to_date, update_files};
 use crate::git::worktree::view::{WorktreeView, sparse_words_at};
 use crate::git::{Repo, command};
+pub use base::index_of_copies;
 use fingerprint::LayerFingerprint;
 pub use fingerprint::{
     SeenWorktree, WorktreeFingerprint, copy_rules, rules_files, untracked_names,
 };
-pub use layer::{glance, is_plain_index, unsplit_index};
+pub use layer::{glance, is_plain_index, staged_tree, unsplit_index};
 use listed::Listed;
 pub use listed::ignored;
 use std::collections::BTreeMap;

@@ -154,9 +154,9 @@ impl Salvage {
                 None => Reading::begin(ctx, agent, place, options)
                     .and_then(|reading| work(ctx, agent, place, options, &tip, &reading)),
             };
-            let found = match found {
-                Err(error) if is_cause(&error) => None,
-                found => found?,
+            let (found, cause) = match found {
+                Err(error) if is_cause(&error) => (None, Some(error)),
+                found => (found?, None),
             };
             if let Some(found) = found {
                 salvage.work = found.commit;
@@ -166,7 +166,10 @@ impl Salvage {
                 let kept = keep_broken(ctx, agent, place, options, &tip)?;
                 salvage.leftovers.extend(kept.admin);
                 (salvage.work, salvage.not_kept) = (kept.work, kept.not_kept);
-                salvage.warning = kept.warning;
+                let cause = cause.filter(|error| error.code() == Code::LayerInvalid);
+                salvage.warning = kept.warning.or(cause.map(|error| {
+                    format!("{error}: of the base, only what is staged and the files of its commit are kept")
+                }));
             }
         } else {
             salvage.take_leftovers(&of_branch(ctx, site)?);
@@ -435,10 +438,17 @@ fn keep_broken(
     if let Some(files) = &place.contents() {
         let raw = write_files_as_they_are(&ctx.repo, tip, files, &rules, &index)?;
         let FilesAsTheyAre { tree, ignored, special, too_deep } = raw;
-        let found =
+        let mut found =
             Trees { staged: None, tree: tree.unwrap_or(Oid::EMPTY_TREE), unmerged: Vec::new() };
+        // What is staged may be in the index alone.
+        let index = place.admin_dir.join("index");
+        found.staged = uncommitted::staged_tree(&ctx.repo, &index).unwrap_or_default();
         let whose = format!("{whose}\n{AS_THEY_ARE}");
         kept.work = write_work(&ctx.repo, tip, &found, &whose)?;
+        if !is_whole(ctx, kept.work)? {
+            found.staged = None;
+            kept.work = write_work(&ctx.repo, tip, &found, &whose)?;
+        }
         kept.not_kept = NotKept::new(&ignored, &[], &special);
         kept.warning = (!too_deep.is_empty()).then(|| {
             let directories = too_deep.len();

@@ -4,7 +4,7 @@
 
 use crate::agents::Ctx;
 use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::{at_work, half_made, liveness, pool as slots, untrusted, worktree};
+use crate::agents::{at_work, half_made, layered, liveness, pool as slots, untrusted, worktree};
 use crate::domain::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::named::size_text;
@@ -71,6 +71,16 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         found.push(DoctorFinding::curable(Sign::BriefingLeft, what, move |ctx| {
             at_work::forget_prompt(ctx, &agent, None)?;
             Ok("deleted it, and what was confidential in task and logs".to_owned())
+        }));
+    }
+    let is_begun =
+        |agent: &&Agent| layered::note(ctx, agent).exists() && survey.is_at_rest(ctx, agent);
+    for agent in survey.rows().iter().filter(is_begun) {
+        let what = format!("a materialize of agent {} was interrupted", agent.id.short());
+        let agent = agent.clone();
+        found.push(DoctorFinding::curable(Sign::Debris, what, move |ctx| {
+            layered::settle_killed(ctx, &agent)?;
+            Ok("removed what it left".to_owned())
         }));
     }
     for directory in shared_directories(ctx, survey) {
@@ -337,7 +347,7 @@ pub(super) fn examine_landings(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorF
 /// The command that makes slots as the settings want them and removes those that are not.
 const FILL: &str = "git agent setup pool fill";
 
-pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<DoctorFinding>> {
+pub(super) fn examine_pool(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     // Where there was never a slot, HEAD may have no commit to read settings from.
     if !layout::pool_dir(ctx.repo.common_dir()).exists() {
         return Ok(Vec::new());
@@ -383,6 +393,17 @@ pub(super) fn examine_pool(ctx: &Ctx, _: &Survey) -> Result<Vec<DoctorFinding>> 
             None => "git agent gc --yes".to_owned(),
         };
         found.push(DoctorFinding::report(Sign::BaseDamaged, what, command));
+    }
+    for agent in survey.live() {
+        let layer = layered::of(&ctx.repo, agent.id);
+        if let Some(base) = layer.map(|layer| layer.record.base)
+            && report.bases.iter().all(|known| known.name != base)
+        {
+            let id = agent.id.short();
+            let what = format!("{base} is gone, and agent {id} works over it");
+            let command = format!("git agent materialize {id}");
+            found.push(DoctorFinding::report(Sign::BaseDamaged, what, command));
+        }
     }
     if let Some(failure) = report.failure {
         let what = format!("the pool could not be filled: {failure}");

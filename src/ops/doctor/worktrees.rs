@@ -108,8 +108,8 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
 /// `found_at` is where that directory says the worktree is.
 fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Option<DoctorFinding> {
     let admin = worktree::admin_dir(&ctx.repo, agent.id);
-    // The mount of a layered one, and its base, are named by absolute paths, too.
-    if layered::of(&ctx.repo, agent.id).is_some() || belongs_to(found_at, &admin) {
+    // The next mount of a layered one takes over what is written at its place.
+    if belongs_to(found_at, &admin) {
         return None;
     }
     let sign = if found_at.symlink_metadata().is_ok() {

@@ -135,10 +135,10 @@ pub fn look(ctx: &Ctx) -> Result<PoolReport> {
     for base in frozen::all(ctx)? {
         bases.push(FrozenBaseReport {
             agents: frozen::users(ctx, &base.name)?,
+            state: if base.has_changed() { "damaged" } else { "ready" },
             name: base.name,
             worktree_abspath: base.path.to_string_lossy().into_owned(),
             commit: base.record.commit,
-            state: if base.is_damaged { "damaged" } else { "ready" },
             disk_bytes: base.record.bytes,
         });
     }

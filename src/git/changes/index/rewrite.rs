@@ -149,6 +149,27 @@ impl Index {
         new.into_file()
     }
 
+    /// Its file with all that is `known` of the files of some entries; nothing else of it changes.
+    pub(in crate::git) fn with_stats(
+        &self,
+        known: impl Fn(&IndexEntry, &[u8]) -> Option<StatData>,
+    ) -> Option<Vec<u8>> {
+        let mut file = self.bytes.get(..self.file)?.to_vec();
+        for entry in &self.entries {
+            if let Some(stat) = known(entry, self.path(entry)) {
+                let at = usize::try_from(entry.at).ok()?;
+                let kept = file.get_mut(at..at + STAT)?;
+                kept.copy_from_slice(&with_stat(kept, &stat));
+            }
+        }
+        let (content, checksum) = file.split_last_chunk_mut::<CHECKSUM>()?;
+        // `index.skipHash` leaves it out.
+        if *checksum != [0; CHECKSUM] {
+            *checksum = Sha1::digest(content).into();
+        }
+        Some(file)
+    }
+
     /// Its files of attributes, which git takes from an index where they are missing on disk.
     pub(in crate::git) fn attributes(&self) -> impl Iterator<Item = (&[u8], Content)> {
         let is_one = |path: &[u8]| {
