@@ -445,7 +445,7 @@ fn keep_broken(
         found.staged = uncommitted::staged_tree(&ctx.repo, &index).unwrap_or_default();
         let whose = format!("{whose}\n{AS_THEY_ARE}");
         kept.work = write_work(&ctx.repo, tip, &found, &whose)?;
-        if !is_whole(ctx, kept.work)? {
+        if !is_whole(ctx, kept.work, tip)? {
             found.staged = None;
             kept.work = write_work(&ctx.repo, tip, &found, &whose)?;
         }
