@@ -487,12 +487,15 @@ fn a_kill_while_a_worktree_becomes_an_ordinary_one_loses_nothing() {
         assert_eq!(fs::read_to_string(place.join("lib/a.txt")).expect("there"), "changed\n");
         assert_eq!(fs::read_to_string(place.join("lib/c.txt")).expect("there"), "later\n");
         assert!(!place.join("lib/b.txt").exists());
-        let agents = fs::read_dir(repo.path().join(".claude/worktrees")).expect("listed");
-        let hidden = agents.map(|entry| entry.expect("read").file_name());
-        let hidden: Vec<_> =
-            hidden.filter(|name| name.to_string_lossy().starts_with('.')).collect();
-        assert!(hidden.is_empty(), "after {step}: {hidden:?}");
+        assert_eq!(places(&repo, '.'), [""; 0], "after {step}");
     }
+}
+
+/// The names that begin so where worktrees are made.
+fn places(repo: &TestRepo, begin: char) -> Vec<String> {
+    let places = fs::read_dir(repo.path().join(".claude/worktrees")).expect("listed");
+    let names = places.map(|entry| entry.expect("read").file_name().into_string().expect("UTF-8"));
+    names.filter(|name| name.starts_with(begin)).collect()
 }
 
 #[test]
@@ -509,12 +512,7 @@ fn an_agent_whose_materialize_was_killed_can_be_discarded_and_rescued() {
         repo.agent_json(&["discard", id(&spawned)]);
         repo.agent_json(&["rescue", id(&spawned), "--branch", "rescued"]);
         assert_eq!(repo.git(["show", "rescued:lib/a.txt"]), "changed");
-        let places = fs::read_dir(repo.path().join(".claude/worktrees")).expect("listed");
-        let left: Vec<_> = places
-            .map(|entry| entry.expect("read").file_name())
-            .filter(|name| !name.to_string_lossy().starts_with("warm-"))
-            .collect();
-        assert!(left.is_empty(), "after {step}: {left:?}");
+        assert_eq!([places(&repo, '.'), places(&repo, 'a')].concat(), [""; 0], "after {step}");
     }
 }
 
@@ -530,10 +528,7 @@ fn what_a_killed_materialize_left_is_removed_by_doctor() {
         let before = answers(&repo, &spawned);
         let doctor = describe(&repo.agent(&["doctor", "--fix"]));
         assert!(doctor.contains("debris.old"), "after {step}: {doctor}");
-        let places = fs::read_dir(repo.path().join(".claude/worktrees")).expect("listed");
-        let names = places.map(|entry| entry.expect("read").file_name());
-        let hidden: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with('.')).collect();
-        assert!(hidden.is_empty(), "after {step}: {hidden:?}");
+        assert_eq!(places(&repo, '.'), [""; 0], "after {step}");
         let is_over = matches!(step, "exchanged" | "ordinary");
         assert_eq!(layer(&repo, &spawned).exists(), !is_over, "after {step}");
         assert_eq!(answers(&repo, &spawned), before, "after {step}");
