@@ -102,6 +102,11 @@ fn a_branch_that_was_rewritten_is_not_forced() {
     git_in(&hub.bare, ["update-ref", &branch, &other]);
     let report = json(clone, &["sync"]);
     assert_eq!(report["branches"][0]["state"], "refused", "{report:#}");
+    let warning = report["warnings"][0].as_str().expect("a warning");
+    let (_, advised) = warning.split_once("run ").expect("advice");
+    let mut shell = crate::support::isolated("sh", clone);
+    let output = shell.args(["-c", advised]).output().expect("starts");
+    assert!(describe(&output).contains("other"), "{}", describe(&output));
     assert_eq!(hub.remote_tip(&branch), other);
 }
 

@@ -4,7 +4,7 @@
 use crate::agents::histories::landed_there;
 use crate::agents::own_changes;
 use crate::domain::ref_update::{Arrival, arrival, contained};
-use crate::domain::{Agent, Oid};
+use crate::domain::{Agent, Oid, branch_name, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::refs::remote::{
     self, Fetched, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs,
@@ -534,6 +534,17 @@ impl Exchange<'_> {
                 one.state = "refused";
                 one.reason = Some("the remote does not list it".to_owned());
             }
+        }
+        // The rows went, and a branch that others have rewritten stays refused, so this is no failure.
+        let mut refused = self.report.branches.iter().filter(|one| one.state == "refused");
+        if let Some(first) = refused.next() {
+            let name = shell::word(branch_name(&first.refname).as_bytes());
+            let more = refused.count();
+            let others = if more == 0 { String::new() } else { format!(" and {more} others") };
+            let remote = shell::word(self.remote.as_bytes());
+            self.report.warn(format!(
+                "the remote did not take {name}{others}; to see what it has there, run git fetch {remote} {name} && git log {name}..FETCH_HEAD"
+            ));
         }
     }
 }
