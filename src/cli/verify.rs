@@ -404,9 +404,7 @@ fn findings_text(findings: &[Finding]) -> String {
 /// Where the commands above work, and what the owner of an agent can do instead.
 fn ways_text(verdict: &Verdict, is_layered: bool, here: &Path) -> String {
     // Where no row tells of the agent, as in a fresh clone, no command knows its id.
-    let is_unknown =
-        |code| matches!(code, FindingCode::LedgerNotJudged | FindingCode::LedgerMissing);
-    if verdict.findings.iter().any(|one| is_unknown(one.code)) {
+    if verdict.has(FindingCode::LedgerNotJudged) || verdict.has(FindingCode::LedgerMissing) {
         return String::new();
     }
     let id = verdict.agent.short();

@@ -235,7 +235,8 @@ impl Verdict {
         self.has(FindingCode::BundleNotJudged)
     }
 
-    fn has(&self, code: FindingCode) -> bool {
+    /// Whether a finding of this kind is among them.
+    pub fn has(&self, code: FindingCode) -> bool {
         self.findings.iter().any(|finding| finding.code == code)
     }
 

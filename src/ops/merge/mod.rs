@@ -435,12 +435,11 @@ pub(crate) fn require_changes(verdict: &Verdict) -> Result<()> {
         return Ok(());
     }
     let short = verdict.agent.short();
-    let has = |code: FindingCode| verdict.findings.iter().any(|finding| finding.code == code);
     let refused = |what: &str| Error::new(Code::NothingToLand, format!("agent {short} {what}"));
-    Err(if has(FindingCode::WorktreeGone) {
+    Err(if verdict.has(FindingCode::WorktreeGone) {
         refused("committed nothing, and its worktree is not here")
             .remedy("to find out what became of it", Remedy::Examine)
-    } else if has(FindingCode::WorktreeNotJudged) {
+    } else if verdict.has(FindingCode::WorktreeNotJudged) {
         refused("committed nothing, and its worktree is in another clone")
             .hint("to have what is committed and published there since, run git agent sync")
     } else {

@@ -86,8 +86,7 @@ pub fn attest(ctx: &Ctx, verdict: &Verdict, file: &Path) -> Result<()> {
         return Err(refused("it leaves out the check commands or the bundle")
             .hint(format!("to judge everything, run git agent verify {short}")));
     }
-    let has = |code| verdict.findings.iter().any(|finding| finding.code == code);
-    if has(FindingCode::ReportNotJudged) {
+    if verdict.has(FindingCode::ReportNotJudged) {
         return Err(refused("the agent's final answer is not in this clone, so its report was not judged")
             .hint(format!("to attest it, run git agent verify {short} --attest <file> in the clone where the agent ran")));
     }
@@ -113,7 +112,7 @@ pub fn attest(ctx: &Ctx, verdict: &Verdict, file: &Path) -> Result<()> {
 
 /// What was checked and passed.
 fn properties(verdict: &Verdict) -> Vec<String> {
-    let lacks = |code| !verdict.findings.iter().any(|finding| finding.code == code);
+    let lacks = |code| !verdict.has(code);
     let checks = [
         (attestation::ACCEPTED, true),
         ("GIT_AGENT_SCOPE", true),
