@@ -400,6 +400,29 @@ fn a_long_file_comes_back_as_the_agent_left_it() {
 }
 
 #[test]
+fn what_was_written_outside_of_the_mount_is_moved_away_by_the_advice() {
+    for names in [&["one"][..], &["one", "two", "with space"]] {
+        let repo = repo("");
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        let place = place(&spawned);
+        set_mode(&place, 0o755);
+        names.iter().for_each(|name| fs::write(place.join(name), "x").expect("written"));
+        let said = describe(&repo.agent(&["discard", id(&spawned)]));
+        let (_, advised) = said.split_once("to keep it, run ").expect("advice");
+        let elsewhere = repo.path().with_file_name("elsewhere");
+        fs::create_dir(&elsewhere).expect("made");
+        let advised = advised.lines().next().expect("a line");
+        let advised = advised.replace("<elsewhere>", elsewhere.to_str().expect("UTF-8"));
+        let mut shell = crate::support::isolated("sh", &repo.path());
+        assert!(shell.args(["-c", &advised]).status().expect("a shell").success(), "{advised}");
+        repo.agent_json(&["discard", id(&spawned)]);
+        assert!(names.iter().all(|name| elsewhere.join(name).is_file()), "{advised}");
+    }
+}
+
+#[test]
 fn what_a_sparse_checkout_leaves_out_is_not_deleted() {
     // In a layered worktree and in a copied one, told to the worktree and, by the old idiom, to its repository.
     for (layered, before) in [false, true]

@@ -63,21 +63,21 @@ impl Place {
         };
         let mut names = untrusted::names(files);
         names.retain(|name| name != ".git");
-        let Some(first) = names.first() else {
+        let Some(first) = names.first().map(|first| files.join(first)) else {
             return Ok(());
         };
-        let path = files.join(first);
-        let what = match names.len() {
-            1 => format!("{} was", path.display()),
-            count => format!("{} and {} others beside it were", path.display(), count - 1),
+        let shown = first.display();
+        let (what, to_keep) = match names.len() {
+            1 => (format!("{shown} was"), format!("mv {} <elsewhere>", shell::path(&first))),
+            // A checkout by git outside of the mount leaves a whole tree, whose names no command line holds.
+            count => (
+                format!("{shown} and {} others beside it were", count - 1),
+                format!(
+                    "find {} -mindepth 1 -maxdepth 1 ! -name .git -exec mv -t <elsewhere> {{}} +",
+                    shell::path(files)
+                ),
+            ),
         };
-        // A checkout by git outside of the mount leaves a whole tree, whose names no command line holds.
-        let all = format!(
-            "find {} -mindepth 1 -maxdepth 1 ! -name .git -exec mv -t <elsewhere> {{}} +",
-            shell::path(files)
-        );
-        let to_keep =
-            if names.len() == 1 { format!("mv {} <elsewhere>", shell::path(&path)) } else { all };
         Err(refused(format!("{what} written outside of the agent's mount"))
             .hint(format!("to keep it, run {to_keep}")))
     }
