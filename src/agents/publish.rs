@@ -113,6 +113,9 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, heads: &Heads) -> R
     let others = heads.others.iter().map(|(name, oid)| (name, commit_of(*oid)));
     let others: BTreeMap<&String, Option<Oid>> = others.collect();
     let unnamed = others.values().copied().flatten().chain(detached.and_then(commit_of));
+    // Mostly all that a log names is where the branch is now, and git need not be asked.
+    let named = agent.branch.as_deref().map(|branch| ctx.repo.tip(branch)).transpose()?;
+    let unnamed = unnamed.filter(|oid| named != Some(Tip::At(*oid)));
     let (fresh, broken) = whole(ctx, unnamed.collect());
     // No branch will name them, so without the keep chain the next `git gc` would remove them.
     if !fresh.is_empty() {

@@ -1,9 +1,8 @@
 //! `git agent spawn`
 
-mod claimed;
-
 use crate::agents::{Ctx, half_made};
 use crate::cli::args::{LayeredArg, SyncArg, at_least_one, require_one_input};
+use crate::cli::claimed::{self, TaskState};
 use crate::cli::render::counted;
 use crate::cli::render::table::labelled;
 use crate::cli::several::{self, SeveralAnswer};
@@ -14,6 +13,7 @@ use crate::domain::TaskDraft;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan, SpawnReport, Start};
+use crate::ops::sync::claim::ClaimReport;
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::wire::put;
 use crate::wire::task_file;
@@ -101,9 +101,52 @@ enum IsolationArg {
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     args.sync.require_remote(ctx)?;
     match args.claim.clone() {
-        Some(key) => claimed::spawn(ctx, ui, args, &key),
+        Some(key) => spawn_claimed(ctx, ui, args, &key),
         None => spawn(ctx, ui, args),
     }
+}
+
+// Under a claim: an agent for a task that one clone works on and no other.
+
+/// The format of the answer where no agent is made.
+const CLAIM_SCHEMA: &str = "git-agent.spawn-claim/1";
+
+/// Makes the agent of a task under a claim. Where this clone has made it before, or the task is done, that is the answer.
+fn spawn_claimed(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Result<Exit> {
+    let (form, sync) = (args.form(ctx), args.sync.clone());
+    let taken = claimed::acquire(ctx, "spawn", args.tasks.len(), args.sync.remote(), key, None)?;
+    let (mut claim, earlier) = match taken {
+        TaskState::Held(claim, earlier) => (*claim, *earlier),
+        TaskState::Done(report) => {
+            ui.answer(&ClaimReport { schema: CLAIM_SCHEMA, ..report })?;
+            sync.after(ctx, ui);
+            return Ok(Exit::Yes);
+        }
+    };
+    // The same command again finds the agent that it made.
+    if let Some(agent) = earlier {
+        claim.keep(ctx)?;
+        ui.answer(&ClaimReport {
+            schema: CLAIM_SCHEMA,
+            state: "held",
+            ..claim.report(Some(agent.id))
+        })?;
+        sync.after(ctx, ui);
+        return Ok(Exit::Yes);
+    }
+    // The claim names the agent before there is one, and outlasts this process.
+    let begun = plan(ctx, args).and_then(|plans| {
+        for one in &plans {
+            claim.note_agent(ctx, one.id)?;
+        }
+        claim.keep(ctx)?;
+        make(ctx, ui, plans, form, &sync)
+    });
+    // No other clone is to wait for an agent that was never made.
+    if !matches!(begun, Ok(Exit::Yes)) {
+        claim.release(ctx)?;
+    }
+    begun
 }
 
 /// How a new agent is told of in text.

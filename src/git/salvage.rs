@@ -340,7 +340,7 @@ pub fn beside(
         bundle,
         seen,
         kept: match seen {
-            Some(_) => HashSet::new(),
+            Some(_) => KeptFiles::Listed(HashSet::new()),
             None => in_index_copy(source)?,
         },
         left_out: None,
@@ -366,14 +366,29 @@ pub fn beside(
     })
 }
 
-fn in_index_copy(source: &WorktreeSource<'_>) -> Result<HashSet<Vec<u8>>> {
+fn in_index_copy(source: &WorktreeSource<'_>) -> Result<KeptFiles> {
     let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX);
     match index.and_then(Index::parse) {
-        Some(index) if !index.is_flagged => Ok(index.paths().map(<[u8]>::to_vec).collect()),
+        Some(index) if !index.is_flagged => Ok(KeptFiles::Index(index)),
         _ => {
             let mut cached = git(source);
             cached.args(["ls-files", "-z", "--cached"]);
-            listed(cached)
+            Ok(KeptFiles::Listed(listed(cached)?))
+        }
+    }
+}
+
+/// The files that are in the index copy.
+enum KeptFiles {
+    Index(Index),
+    Listed(HashSet<Vec<u8>>),
+}
+
+impl KeptFiles {
+    fn holds(&self, path: &[u8]) -> bool {
+        match self {
+            KeptFiles::Index(index) => index.find(path).is_some(),
+            KeptFiles::Listed(names) => names.contains(path),
         }
     }
 }
@@ -382,7 +397,7 @@ struct BesideTour<'a> {
     source: &'a WorktreeSource<'a>,
     bundle: Option<&'a Path>,
     seen: Option<&'a WorktreeFingerprint>,
-    kept: HashSet<Vec<u8>>,
+    kept: KeptFiles,
     /// What is ignored. Asked for when the first file turns up that is not kept: git tours the worktree for it.
     left_out: Option<BTreeSet<Vec<u8>>>,
     ignored_by_submodules: Vec<PathBuf>,
@@ -402,7 +417,7 @@ impl BesideTour<'_> {
     }
 
     fn holds(&self, path: &[u8]) -> bool {
-        self.kept.contains(path) || self.seen.is_some_and(|seen| seen.holds(path))
+        self.kept.holds(path) || self.seen.is_some_and(|seen| seen.holds(path))
     }
 
     /// Walks over what is at a place, which itself counts at depth 0.

@@ -10,7 +10,7 @@
 //!   is passed over, and git is asked about the rest alone;
 //! - `history`: commits, one by one.
 //!
-//! `walk` finds in a worktree what its index cannot prove to be unchanged, `by_content` tells of those files what needs no git,
+//! `walk` finds in a worktree what its index cannot prove to be unchanged, `plain` tells of those files what needs no git,
 //! `touched` names the files; `index_tree` makes the tree that `git write-tree` would make of an index.
 //!
 //! Index and commits go through one walk, `compare`, that skips equal subtrees and takes several
@@ -25,6 +25,7 @@ mod glance;
 pub mod ignore;
 mod index;
 mod index_tree;
+mod plain;
 mod staged;
 mod walk;
 
@@ -36,6 +37,7 @@ use crate::git::tree::{self, FILE};
 pub use glance::{Glance, Touched, glance, touched};
 pub use ignore::Spellings;
 pub(in crate::git) use index::{Edits, Index, Rewritten, StatData, Written, stat_data};
+pub(in crate::git) use plain::{NextContent, PlainFiles};
 pub(in crate::git) use staged::{Asked, own_in_merge, passed_over, status, uncover};
 pub use staged::{Staging, all_worktree_changes, worktree_changes};
 pub(in crate::git) use walk::{Listed, TouchedEntries, Walk, names_may_differ};

@@ -4,8 +4,8 @@
 //! settings: what passes here would pass there, and every doubt is left to git, which looks into the file. The
 //! directories are known from the index, so several threads can look at one each.
 
-use super::compare::ByContent;
 use super::index::{Index, Written};
+use super::plain::PlainFiles;
 use crate::domain::path::split_once;
 use crate::error::Result;
 use crate::git::{Repo, pool};
@@ -76,8 +76,9 @@ impl TouchedEntries {
         top: &Path,
         index: &Index,
     ) -> Vec<Vec<u8>> {
-        let mut contents = ByContent::new(repo, top, index);
-        let unchanged = self.tracked.extract_if(.., |path| contents.proves(path));
+        let is_tracked = |path: &[u8]| index.find(path).is_some();
+        let mut files = PlainFiles::new(repo, top, &is_tracked);
+        let unchanged = self.tracked.extract_if(.., |path| files.proves(index, path));
         unchanged.collect()
     }
 

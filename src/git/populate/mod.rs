@@ -41,7 +41,7 @@ use gix::objs::{Data, Find};
 use listing::{IndexLock, Listing};
 use plain::CopySource;
 use plain::Writer;
-pub(in crate::git) use plain_check::{are_plain, may_convert_outside};
+pub(in crate::git) use plain_check::{are_plain, is_safe_name, may_convert_outside};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -70,6 +70,14 @@ pub(in crate::git) fn may_convert_outside(common_dir: &Path) -> bool {
         || attributes::may_convert_outside(&gix, &Listing::new()).unwrap_or(true)
 }
 
+/// Whether every git, on any system, takes a file of this mode at this path.
+pub(in crate::git) fn is_safe_name(path: &[u8], mode: u32) -> bool {
+    let every = component::Options { protect_windows: true, protect_hfs: true, protect_ntfs: true };
+    let shown = path.as_bstr();
+    let mode = canonical_mode(mode);
+    path.split(|&byte| byte == b'/').all(|name| require_safe_name(name, mode, shown, every).is_ok())
+}
+
 /// `None` where a name is not safe to write.
 fn listing(files: &BTreeMap<&[u8], Content>, validate: component::Options) -> Option<Listing> {
     let mut listing = Listing::new();

@@ -10,7 +10,7 @@ use crate::git::files::untrusted;
 use crate::git::tree::{EXECUTABLE, FILE, GITLINK};
 use crate::git::uncommitted::base::{BaseFiles, ProvenFiles, TrackedFiles, TrackedPath};
 use crate::git::uncommitted::fingerprint::{InitialRules, is_named};
-use crate::git::uncommitted::listed::{Listed, update_files};
+use crate::git::uncommitted::listed::{Listed, write_files};
 use crate::git::uncommitted::{WorktreeSource, copy_index, git};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
@@ -440,8 +440,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     }
     // This index has no stat data, so git reads each file: a file that was copied up may still be
     // what the base has.
-    let part = part.iter().map(|(path, content)| (path.as_slice(), *content));
-    fs::write(source.index, Index::of(&part.collect())).at("could not write", source.index)?;
+    write_index(source, &part)?;
     if !found.unknown.is_empty() {
         listed.read_untracked(source, Some(&found.unknown))?;
     }
@@ -449,12 +448,18 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     to_read.sort_unstable();
     to_read.dedup();
     to_read.retain(|path| !listed.is_hidden_by_directory(path));
-    listed.refused = update_files(source, &to_read)?;
-    let after = read(source.index).ok_or_else(unreadable)?;
-    for path in to_read {
-        let content = after.find(&path).map(|entry| entry.content);
-        edits.insert(path, content);
+    let is_tracked = |path: &[u8]| !matches!(tracked.content(path), Ok(None));
+    let next = write_files(source, &to_read, &is_tracked)?;
+    listed.refused = next.refused;
+    // The caller finds there which files of the upper directory are in the tree.
+    for (path, content) in &next.contents {
+        match content {
+            Some(content) => drop(part.insert(path.clone(), *content)),
+            None => drop(part.remove(path)),
+        }
     }
+    write_index(source, &part)?;
+    edits.extend(next.contents);
 
     let mut submodules: Vec<Vec<u8>> = Vec::new();
     if let Some(own) = &own {
@@ -479,6 +484,12 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     }
     let is_merged = listed.unmerged.is_empty();
     Ok(Layered { submodules, unstaged, listed, staged: is_merged.then_some(staged), tree })
+}
+
+/// Writes the index that git is asked with.
+fn write_index(source: &WorktreeSource<'_>, contents: &BTreeMap<Vec<u8>, Content>) -> Result<()> {
+    let contents = contents.iter().map(|(path, content)| (path.as_slice(), *content));
+    fs::write(source.index, Index::of(&contents.collect())).at("could not write", source.index)
 }
 
 /// As [`changes::glance`], of a worktree that may be layered.

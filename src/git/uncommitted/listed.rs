@@ -3,12 +3,13 @@
 use crate::domain::path::split_name;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
+use crate::git::changes::{Content, Index, NextContent, PlainFiles};
 use crate::git::command::{self, Running, feed_paths};
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
 use crate::git::uncommitted::{WorktreeSource, git};
 use rustix::fs::FileType;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -261,6 +262,72 @@ pub(super) fn bring_up_to_date(source: &WorktreeSource<'_>, listed: &mut Listed)
     changed.retain(|path| !listed.is_hidden_by_directory(path));
     listed.refused = update_files(source, &changed)?;
     Ok(!changed.is_empty())
+}
+
+/// What git puts into an index of some paths.
+#[derive(Default)]
+pub(super) struct NextContents {
+    /// By path; nothing where there is no file, or where git puts it into no index.
+    pub(super) contents: BTreeMap<Vec<u8>, Option<Content>>,
+    /// Those that git puts into no index, as `.GIT/config`.
+    pub(super) refused: Vec<Vec<u8>>,
+}
+
+/// Writes the files at these paths as git would, into the repository alone. Git itself is asked about those that something may convert,
+/// with the index at `source.index`, which is changed then.
+///
+/// # Errors
+/// As [`update_files`]; those of [`PlainFiles::write`].
+pub(super) fn write_files(
+    source: &WorktreeSource<'_>,
+    paths: &[Vec<u8>],
+    is_tracked: &dyn Fn(&[u8]) -> bool,
+) -> Result<NextContents> {
+    let mut next = NextContents::default();
+    let mut for_git = Vec::new();
+    let is_on = |key| source.repo.shared_flag(key).is_ok_and(|value| value != Some(false));
+    // Where the file system knows neither modes nor symlinks, git takes them from its index.
+    if is_on("core.filemode") && is_on("core.symlinks") {
+        let mut files = PlainFiles::new(source.repo, source.worktree, is_tracked);
+        for path in paths {
+            let content = match files.write(path)? {
+                NextContent::Nothing => None,
+                NextContent::Blob(content) => Some(content),
+                NextContent::AskGit => {
+                    for_git.push(path.clone());
+                    continue;
+                }
+            };
+            next.contents.insert(path.clone(), content);
+        }
+    }
+    // The agent may be at work, and put a directory in the place of a file that was read just now. In an index there is one of them.
+    if for_git.len() + next.contents.len() < paths.len() || has_file_above_file(&next.contents) {
+        next.contents.clear();
+        for_git = paths.to_vec();
+    }
+    if for_git.is_empty() {
+        return Ok(next);
+    }
+    next.refused = update_files(source, &for_git)?;
+    let after = untrusted::read_at(source.index, untrusted::LONGEST_INDEX).and_then(Index::parse);
+    let unreadable = || Error::new(Code::GitFailed, "the index that git wrote cannot be read");
+    let after = after.ok_or_else(unreadable)?;
+    for path in for_git {
+        let content = after.find(&path).map(|entry| entry.content);
+        next.contents.insert(path, content);
+    }
+    Ok(next)
+}
+
+/// Whether a path with a file is below another one.
+fn has_file_above_file(contents: &BTreeMap<Vec<u8>, Option<Content>>) -> bool {
+    let is_file = |path: &[u8]| contents.get(path).is_some_and(Option::is_some);
+    let mut files = contents.keys().filter(|path| is_file(path));
+    files.any(|path| {
+        let ends = path.iter().enumerate().filter(|&(_, &byte)| byte == b'/');
+        ends.filter_map(|(end, _)| path.get(..end)).any(is_file)
+    })
 }
 
 /// Puts the files at these paths into the copy of the index: added, changed or gone. What is beyond a symlink is gone: none of

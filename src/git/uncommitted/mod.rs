@@ -22,7 +22,7 @@ use crate::git::changes::{Index, TouchedEntries, Walk, Written, gitlinks, names_
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::pool::threads;
-use crate::git::uncommitted::listed::{bring_up_to_date, update_files};
+use crate::git::uncommitted::listed::{bring_up_to_date, update_files, write_files};
 use crate::git::worktree::view::{WorktreeView, sparse_words_at};
 use crate::git::{Repo, command};
 pub use base::index_of_copies;
@@ -364,16 +364,16 @@ fn look_through_walk(source: &WorktreeSource<'_>) -> Result<Option<Walked>> {
     let (tree, kept) = if changed.is_empty() {
         (staged, Index::default())
     } else {
-        listed.refused = update_files(source, &changed)?;
-        let after = untrusted::read_at(source.index, untrusted::LONGEST_INDEX);
-        let Some(after) = after.and_then(Index::parse) else {
-            return Ok(None);
-        };
-        let now = |path: &[u8]| after.find(path).map(|entry| entry.content);
-        let edits = changed.iter().map(|path| (path.as_slice(), now(path)));
+        let is_tracked = |path: &[u8]| written.index.find(path).is_some();
+        let next = write_files(source, &changed, &is_tracked)?;
+        listed.refused = next.refused;
+        let edits = next.contents.iter().map(|(path, content)| (path.as_slice(), *content));
+        let edits: BTreeMap<_, _> = edits.collect();
+        let kept = edits.iter().filter_map(|(path, content)| Some((*path, (*content)?)));
+        let kept = Index::parse(Index::of(&kept.collect()));
         // A file in the place of a directory, or a repository that was made meanwhile.
-        match source.repo.tree_of_edited(&written.index, &edits.collect())? {
-            Some(tree) if !after.has_submodules() => (tree, after),
+        match (source.repo.tree_of_edited(&written.index, &edits)?, kept) {
+            (Some(tree), Some(kept)) if !kept.has_submodules() => (tree, kept),
             _ => return Ok(None),
         }
     };
