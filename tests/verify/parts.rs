@@ -99,6 +99,9 @@ fn a_group_of_a_merge_queue_is_judged_part_by_part() {
     assert_eq!(answer["verdict"], Value::Null);
     assert_eq!(verdicts(&answer), [json!("accept"), json!("accept"), Value::Null]);
     assert!(has(&answer, "provenance.not-judged"), "{answer:#}");
+    let said = answer["findings"][0]["message"].as_str().expect("a text");
+    let unknown = answer["parts"][2]["commit"].as_str().expect("a commit");
+    assert!(said.starts_with(&format!("commit {unknown} is no agent's")), "{said}");
     // An agent that leaves its scope rejects the group.
     first.write("out.txt", "out\n");
     first.commit("out");

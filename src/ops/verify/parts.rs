@@ -186,8 +186,17 @@ impl<'c> CommitLine<'c> {
         } else if !self.parts.is_empty() && verdicts.all(|verdict| verdict == Some("accept")) {
             Some("accept")
         } else {
-            let why = why.unwrap_or_else(|| format!("commit {} is no agent's", self.tip));
-            let what = format!("{why}; what is not an agent's was not judged");
+            let unknown: Vec<&CommitPartReport> =
+                self.parts.iter().filter(|part| is_none(part)).collect();
+            let what = match (unknown.as_slice(), why) {
+                ([], Some(why)) => why,
+                ([], None) => format!("commit {} is no agent's", self.tip),
+                ([one], _) => format!("commit {} is no agent's", one.commit),
+                ([first, more @ ..], _) => {
+                    format!("commit {} and {} more are no agent's", first.commit, more.len())
+                }
+            };
+            let what = format!("{what}; what is not an agent's was not judged");
             let fix = "review them, or add a [[guard]] for the branch, by which git agent guard judges it";
             let finding = Finding::new(FindingCode::ProvenanceNotJudged, what, fix);
             self.findings.push(FindingReport::from(&finding));
