@@ -1,9 +1,9 @@
 //! Committing as the user would: in a worktree by the user's own `git commit`, with every hook; in the object
 //! database alone with the user's signature. Also the trailers of a message that is about to be used.
 
+use crate::domain::Oid;
 use crate::domain::change::Content;
 use crate::domain::path::split_name;
-use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::config::Identities;
 use crate::git::files::lock_file::is_same_file;
@@ -153,12 +153,9 @@ impl Checkout {
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said).trim().to_owned();
             let what = format!("git commit in {} did not go through", self.top.display());
-            return Err(Error::new(Code::CommitRefused, what)
-                .hint(format!(
-                    "to see what it would hold, run git -C {} status",
-                    shell::path(&self.top)
-                ))
-                .because(said));
+            let error = self
+                .with_status(Error::new(Code::CommitRefused, what), "to see what it would hold");
+            return Err(error.because(said));
         }
         let mut command = self.git();
         command.args(["rev-parse", "--verify", "HEAD"]);

@@ -376,6 +376,12 @@ fn hooks_of_the_repository_see_the_files_of_a_layer() {
     });
     twins.edit("echo bad > lib/a.txt");
     twins.same(&["commit", "@", "-m", "work"]);
+    // The advice works where the files are.
+    let layered = id(&twins.agents[1]);
+    let refused = twins.repos[1].agent(&["commit", layered, "-m", "work"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    let advice = format!("git agent run {layered} --no-verify -- git status --ignored");
+    assert!(said.contains(&advice), "{said}");
     twins.edit("echo good > lib/a.txt; rm lib/b.txt");
     twins.same(&["commit", "@", "-m", "work"]);
     twins.same_trees();

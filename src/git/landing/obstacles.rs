@@ -106,6 +106,18 @@ impl Checkout {
         passed_over(self.git(), &self.top)
     }
 
+    /// The same error, with what shows the status of this worktree.
+    pub(in crate::git) fn with_status(&self, error: Error, why: &str) -> Error {
+        // The files of a layered worktree are there for a command of its agent alone.
+        let is_layered = || WorktreeLayer::directory(&self.git_dir).is_some_and(|it| it.exists());
+        match self.agent().filter(|_| is_layered()) {
+            Some(id) => error.remedy(why, Remedy::StatusInside(id.to_owned())),
+            None => {
+                error.hint(format!("{why}, run git -C {} status --ignored", shell::path(&self.top)))
+            }
+        }
+    }
+
     pub(super) fn blocked(&self, paths: &[Vec<u8>], said: &str) -> Error {
         let top = self.top.display();
         let names: String = paths.iter().map(|path| format!("  {}\n", Quoted(path))).collect();
@@ -113,16 +125,7 @@ impl Checkout {
             Code::TargetDirty,
             format!("landing would touch changed or untracked files in {top}"),
         );
-        let to_see_them = "to see them all before you move or commit them";
-        // The files of a layered worktree are there for a command of its agent alone.
-        let is_layered = || WorktreeLayer::directory(&self.git_dir).is_some_and(|it| it.exists());
-        let error = match self.agent().filter(|_| is_layered()) {
-            Some(id) => error.remedy(to_see_them, Remedy::StatusInside(id.to_owned())),
-            None => error.hint(format!(
-                "{to_see_them}, run git -C {} status --ignored",
-                shell::path(&self.top)
-            )),
-        };
+        let error = self.with_status(error, "to see them all before you move or commit them");
         let error = if names.is_empty() {
             error
         } else {

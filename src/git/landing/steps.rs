@@ -101,6 +101,15 @@ impl Steps {
         self.edits_of(list.map(|(step, _)| step))
     }
 
+    /// What the paths of which it is unknown what stands there have before the steps, as edits of an index.
+    pub(super) fn old_at(&self, places: &[PathState]) -> Edits {
+        let unknown = self.list.iter().zip(places);
+        let unknown = unknown.filter(|(_, place)| **place == PathState::Unknown);
+        let tracked = unknown.filter(|(step, _)| step.old.is_some());
+        let paths = tracked.map(|(step, _)| (step.path.clone(), step.old));
+        Edits { paths: paths.collect(), trees: Default::default() }
+    }
+
     fn edits_of<'s>(&self, list: impl Iterator<Item = &'s PathStep>) -> Edits {
         Edits {
             paths: list.map(|step| (step.path.clone(), step.new)).collect(),
