@@ -137,6 +137,20 @@ fn values_are_given_back_when_the_agent_ends_however_it_does() {
 }
 
 #[test]
+fn an_agent_that_comes_back_has_values_again() {
+    let repo = with_settings(LEASES);
+    let agent = id_of(&repo.spawn_task(TASK, &[]));
+    let [discard, reopen, undo] =
+        [&["discard", &agent][..], &["rescue", &agent, "--reopen"], &["undo", &agent]];
+    for words in [discard, reopen, discard, undo] {
+        let output = repo.agent(words);
+        assert!(output.status.success(), "{words:?}: {}", describe(&output));
+        let expected = if words == discard { 0 } else { 3 };
+        assert_eq!(held(&repo), expected, "{words:?}");
+    }
+}
+
+#[test]
 fn a_spawn_that_fails_keeps_no_value() {
     let repo = with_settings(&format!("{LEASES}[setup]\nrun = [\"exit 7\"]\n"));
     let task = repo.task_file(TASK);

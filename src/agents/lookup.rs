@@ -94,7 +94,7 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
             .remedy("to see why its spawn failed", Remedy::History(id))
             .remedy("to spawn such an agent again", Remedy::SpawnFrom("<task.toml>".into())),
         // Only a discard puts work away.
-        State::Discarded => error.remedy("to get its work back", Remedy::Rescue(id)),
+        State::Discarded => error.remedy("to get its work back", Remedy::Reopen(id)),
         State::Merged => error.remedy("to see where its work landed", Remedy::History(id)),
         State::Spawning => error.remedy("to see how far it came", Remedy::History(id)),
         _ if is_elsewhere => match ctx.repo.remotes().unwrap_or_default().first() {

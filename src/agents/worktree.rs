@@ -279,6 +279,23 @@ pub(crate) fn reopen(ctx: &Ctx, agent: &Agent) -> Result<()> {
     if fs::symlink_metadata(admin.join("locked")).is_err() {
         set_lock(&admin, &layout::lock_reason(agent.id))?;
     }
+    take_leases(ctx, agent)
+}
+
+/// Takes values anew for an agent that comes back from a discard, which freed them. Without a value its work is still there, so that
+/// is a warning.
+///
+/// # Errors
+/// Those of reading the settings and of writing.
+pub(crate) fn retake_leases(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
+    match take_leases(ctx, agent) {
+        Err(error) if error.code() == Code::LeaseExhausted => Ok(Some(error.to_string())),
+        taken => taken.map(|()| None),
+    }
+}
+
+/// Takes values of its own for an agent, as its spawn did; those that it still holds stay.
+fn take_leases(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let common = ctx.repo.common_dir();
     let settings = spawn_commit::settings_commit(&ctx.repo, agent)?;
     // Without the settings there is nothing to say which leases it had.

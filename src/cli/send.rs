@@ -55,7 +55,9 @@ impl SendArgs {
                 Some(Kind::Notify) => "message",
                 Some(Kind::Clarify) => "question",
                 Some(Kind::Escalate) => "issue",
-                _ => {
+                // That there is no such type is said where the message is read.
+                None => "message",
+                Some(_) => {
                     let what = format!("a {} has no text of its own", self.kind);
                     return Err(Error::new(Code::Usage, what)
                         .hint("to say it, give its fields, as git agent send -h lists them, with --payload"));

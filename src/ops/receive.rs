@@ -99,6 +99,12 @@ pub fn inbox(ctx: &Ctx, agent: Option<&str>) -> Result<ReceiveReport> {
     report(ctx, "git-agent.inbox/1", &reader, &called, messages)
 }
 
+/// How long a receipt is waited for. Without a supervisor, as after its death, none comes.
+const FOR_RECEIPT: Duration = Duration::from_secs(2);
+
+/// How often it is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+
 fn hand_out(ctx: &Ctx, reader: &Reader, options: &ReceiveOptions) -> Result<Vec<MessageReport>> {
     let reached = |step: &str| ctx.reached(step);
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
@@ -114,6 +120,16 @@ fn hand_out(ctx: &Ctx, reader: &Reader, options: &ReceiveOptions) -> Result<Vec<
         if handing == Handing::Archive && !waiting.is_empty() {
             let ids: Vec<_> = waiting.into_iter().map(|open| open.id).collect();
             leave_receipt(ctx, spool, &ids)?;
+            // Until the supervisor has written it, the next call would hand the same messages out.
+            let left = Instant::now();
+            while left.elapsed() < FOR_RECEIPT
+                && mailbox
+                    .waiting(reader, wanted, ctx.now())?
+                    .iter()
+                    .any(|one| ids.contains(&one.id))
+            {
+                std::thread::sleep(LOOK);
+            }
         }
         return Ok(messages);
     }

@@ -1,6 +1,6 @@
 use super::{ctx_at, fsck, open};
 use crate::support::TestRepo;
-use crate::support::agent::{TASK, agent_command, json_of};
+use crate::support::agent::{TASK, agent_command, describe, json_of};
 use git_agent::agents::spool::post_spool;
 use git_agent::store::layout;
 use git_agent::store::ledger::Ledger;
@@ -121,6 +121,25 @@ fn what_a_running_agent_sends_arrives_while_it_runs() {
     test.agent_json(&answer);
     assert!(child.wait_with_output().expect("ends").status.success());
     assert_eq!(test.agent_json(&["archive", "--agent", &id])["count"], 1);
+}
+
+#[test]
+fn a_running_agent_gets_each_message_once() {
+    let (test, id, _) = fenced();
+    for text in ["one", "two"] {
+        let text = format!("--payload=message={text}");
+        test.agent_json(&["send", "--type=notify", &text, "--to", &id]);
+    }
+    let receive = format!("'{}' receive --format=json", env!("CARGO_BIN_EXE_git-agent"));
+    let script = format!("{{ {receive} --limit=1; {receive}; {receive} || true; }} > answers");
+    let output = test.agent(&["run", &id, "--no-verify", "--quiet", "--", "sh", "-c", &script]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let worktree = test.agent_json(&["path", &id])["worktree_abspath"].clone();
+    let answers = PathBuf::from(worktree.as_str().expect("a path")).join("answers");
+    let text = std::fs::read_to_string(answers).expect("written");
+    let answers = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let counts: Vec<Value> = answers.map(|answer| answer["count"].clone()).collect();
+    assert_eq!(counts, [1, 1, 0], "{text}");
 }
 
 #[test]

@@ -271,7 +271,7 @@ impl RunsAsked {
         };
         if let Some(name) = &self.name {
             // Said of the option, not of a line of the task.
-            spawn::parse_name(name)?;
+            spawn::parse_name(name, spawn::BY_OPTION)?;
             let value = name.clone();
             draft.name = Field::Given(Located::unplaced(value));
         }

@@ -519,6 +519,9 @@ fn reopen(
     }
     let git = program::ask_version(&path).ok().and_then(program::VersionQuestion::answer);
     hooks::install(ctx, agent.id, &path, git)?;
+    if plan.was_discarded {
+        warning = warning.or(worktree::retake_leases(ctx, agent)?);
+    }
     // What has landed or was rejected keeps its worktree without a lock.
     if plan.was_discarded || !matches!(agent.state, State::Merged | State::Rejected) {
         set_lock(&admin, &layout::lock_reason(agent.id))?;

@@ -45,7 +45,7 @@ use crate::store::briefing;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
 pub(in crate::ops) use globs::{denied, require_matched, unmatched};
-pub(crate) use named::parse_name;
+pub(crate) use named::{BY_OPTION, parse_name};
 pub use pipeline::handed_on;
 pub use plan::plan;
 pub use report::SpawnReport;

@@ -153,7 +153,7 @@ pub(super) fn alias(
     warnings: &mut Vec<String>,
 ) -> Result<Option<AgentName>> {
     let name = match &options.name {
-        Some(name) => Some(parse_name(name)?),
+        Some(name) => Some(parse_name(name, BY_OPTION)?),
         None => task.name.clone(),
     };
     if let Some(name) = &name {
@@ -172,28 +172,31 @@ pub(crate) fn new_name(
     name: &str,
     of: AgentId,
 ) -> Result<(AgentName, Option<String>)> {
-    let name = parse_name(name)?;
+    let name = parse_name(name, "give")?;
     require_no_id(ledger, &name)?;
     let warning = names::shared(ledger, &name, Some(of))?;
     Ok((name, warning))
 }
 
-/// A name that the caller gives an agent.
+/// How an option names an agent.
+pub(crate) const BY_OPTION: &str = "pass --name";
+
+/// A name that the caller gives an agent in some `way`, which comes before it in an advice.
 ///
 /// # Errors
 /// `usage` for what holds a secret or breaks a rule of names.
-pub(crate) fn parse_name(name: &str) -> Result<AgentName> {
+pub(crate) fn parse_name(name: &str, way: &str) -> Result<AgentName> {
     if let Some(found) = redaction::find_secret(name) {
         let message = format!("the name holds what looks like {}", found.kind);
         return Err(Error::new(Code::Usage, message)
-            .hint("a name is recorded for good; to choose another one, pass --name <name>"));
+            .hint(format!("a name is recorded for good; to choose another one, {way} <name>")));
     }
     AgentName::parse(name).map_err(|rule| {
         let words = Slug::from_text(name).to_string();
         // The words alone may be a name that is reserved.
         let other = AgentName::parse(&words).map_or(format!("agent-{words}"), |_| words.clone());
         Error::new(Code::Usage, format!("`{name}` cannot be an agent's name: {rule}"))
-            .hint(format!("to choose another one, pass --name {other}"))
+            .hint(format!("to choose another one, {way} {other}"))
     })
 }
 
