@@ -34,6 +34,8 @@ pub const LOCAL_VARIABLES: &[&str] = &[
     "GIT_SHALLOW_FILE",
     "GIT_COMMON_DIR",
     "GIT_INTERNAL_SUPER_PREFIX",
+    // Not one of those, but attributes from a tree would count for git alone, and not where files are read without it.
+    "GIT_ATTR_SOURCE",
 ];
 
 /// Variables under which git writes each index as one file. Git puts the shared part of a split index beside `HEAD`, and that is not

@@ -8,7 +8,7 @@ pub use raw_commit::RawCommit;
 pub(in crate::git) use raw_commit::fold_header;
 
 use super::files::admin_dir::retry_if_pruned;
-use super::files::descent;
+use super::files::{descent, untrusted};
 use super::repo::scratch_objects::make_empty;
 use super::repo::{failed, from_git2, to_git2, words};
 use super::tree::{DIRECTORY, Entry, SYMLINK};
@@ -339,19 +339,19 @@ impl Repo {
         // Scratch objects are written to a place that no power loss can have touched: it is made
         // for this command.
         if !self.is_scratch() {
-            self.fill_if_empty(oid, kind, data)?;
+            self.fill_if_lost(oid, kind, data)?;
         }
         Ok(oid)
     }
 
-    /// Writes an object once more whose file has no content. A power loss leaves such files, and libgit2, as git, takes an object for
-    /// written if there is a file of its name.
-    fn fill_if_empty(&self, oid: Oid, kind: git2::ObjectType, data: &[u8]) -> Result<()> {
+    /// Writes an object once more whose file has no content, or zeros. A power loss leaves such files, and libgit2, as git, takes an
+    /// object for written if there is a file of its name.
+    fn fill_if_lost(&self, oid: Oid, kind: git2::ObjectType, data: &[u8]) -> Result<()> {
         let hex = oid.to_hex();
         let name = Path::new(&hex[..2]).join(&hex[2..]);
         let objects = self.common_dir().join("objects");
         let file = objects.join(&name);
-        if !fs::metadata(&file).is_ok_and(|metadata| metadata.len() == 0) {
+        if !untrusted::is_lost_object(&file) {
             return Ok(());
         }
         // What a kill leaves under this name, `git gc` removes.

@@ -7,7 +7,6 @@ use crate::domain::{Oid, OperationId, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::STAND_IN;
 use scratch_objects::ScratchObjects;
-use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +16,6 @@ use std::sync::{Arc, OnceLock};
 pub struct Repo {
     pub(in crate::git) inner: git2::Repository,
     common_dir: PathBuf,
-    pub(in crate::git) may_convert_outside: OnceCell<bool>,
     /// Where objects are written, when that is not the repository.
     pub(in crate::git) scratch_objects: Option<ScratchObjects>,
     /// What all that one command writes has in common, drawn when it is first asked for.
@@ -40,13 +38,7 @@ impl Repo {
             Error::io(format!("could not resolve {}", inner.commondir().display()), source)
         })?;
         require_own_common_dir(inner.path(), &common_dir)?;
-        Ok(Repo {
-            inner,
-            common_dir,
-            may_convert_outside: OnceCell::new(),
-            scratch_objects: None,
-            operation: Arc::default(),
-        })
+        Ok(Repo { inner, common_dir, scratch_objects: None, operation: Arc::default() })
     }
 
     /// The operation that what is written through this repository belongs to.

@@ -39,6 +39,27 @@ fn files(top: &Path) -> BTreeMap<PathBuf, (Vec<u8>, bool)> {
         .collect()
 }
 
+/// As a power loss leaves it: git, too, takes an object for written if there is a file of its name.
+#[test]
+fn a_file_comes_back_whose_object_was_there_in_name_alone() {
+    let agent = Agent::new();
+    agent.write("src/new.rs", "pub fn new() {}\n");
+    agent.write("src/more.rs", "pub fn more() {}\n");
+    for (file, left) in [("src/new.rs", &[0; 24][..]), ("src/more.rs", &[])] {
+        let name = agent.git(&["hash-object", file]);
+        let (directory, rest) = name.split_at(2);
+        let directory = agent.repo.path().join(".git/objects").join(directory);
+        fs::create_dir_all(&directory).expect("made");
+        fs::write(directory.join(rest), left).expect("written");
+    }
+    let before = files(&agent.worktree);
+    discarded(&agent, &[]);
+    let to = agent.repo.path().with_file_name("back");
+    assert!(rescue(&agent, &["--to", to.to_str().expect("UTF-8")]).status.success());
+    assert_eq!(files(&to), before);
+    assert_eq!(agent.repo.fsck(), "");
+}
+
 #[test]
 fn the_files_come_back_byte_for_byte() {
     let agent = busy();

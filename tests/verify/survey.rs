@@ -44,6 +44,8 @@ const MORE_DEEDS: &[&str] = &[
     "echo '*.c working-tree-encoding=UTF-16LE' > lib/.gitattributes; printf 'a\\0b\\0' > lib/one.c; printf 'a\\0' > lib/new.c",
     "git config core.autocrlf input; printf 'a\\r\\n' >> README.md; printf 'a\\r\\n' > new.txt; echo x > src/new.c",
     "git config core.symlinks false; rm link; printf lib/two.c > link; echo x > src/new.c",
+    "git config extensions.worktreeConfig true; git config --worktree core.fileMode false; cp \"$(git rev-parse --git-dir)/config.worktree\" \"$(git rev-parse --git-common-dir)\"; chmod +x lib/one.c; echo x > src/new.c",
+    "C=$(git rev-parse --git-common-dir); git config includeIf.onbranch:linked.path more; git config -f $C/more core.attributesFile $C/attributes; echo '*.c filter=upper' > $C/attributes; git config filter.upper.clean 'tr a-z A-Z'; echo x >> lib/one.c; echo x > lib/new.c",
     "ln -s x .gitmodules; mkdir -p .GIT lib/git~1; echo x > .GIT/config; echo x > lib/git~1/x; echo x > src/aux; echo x > src/new.c",
     "rm -r src; echo x > src; rm lib/one.c README.md; ln -s ../empty lib/deep/four.c",
     "echo x > -dash; echo x > ':(glob)*'; echo x > 'lib/[a]*.c'",

@@ -177,7 +177,7 @@ fn suspects(glance: &Glance<'_>, repo: &Repo, trees: &[Oid]) -> Result<Option<Su
     };
     // A file that was only touched is compared here: to start git takes longer than to read a few
     // files.
-    touched.take_unchanged(repo, glance.top, &written.index);
+    touched.take_unchanged(repo, glance.top, &written.index, repo.common_dir());
     let TouchedEntries { tracked, unknown, swapped } = touched;
     let mut paths: Vec<_> = staged.into_iter().map(|change| change.path).collect();
     paths.extend([tracked, unknown, swapped].concat());
@@ -226,7 +226,7 @@ pub fn touched<'a>(repo: &'a Repo, rules: &'a Rules) -> Result<Option<Touched<'a
     let Some(mut found) = walk.suspects()?.filter(|found| found.swapped.is_empty()) else {
         return Ok(None);
     };
-    found.take_unchanged(repo, top, &written.index);
+    found.take_unchanged(repo, top, &written.index, repo.common_dir());
     // Where a symlink leads decides whether it is in scope, and only git's answer names its target.
     let is_link = |path: &Vec<u8>| {
         let place = top.join(OsStr::from_bytes(path));

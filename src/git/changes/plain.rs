@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::git::files::untrusted;
 use crate::git::objects::blob_name;
-use crate::git::populate::{has_converting_word, is_safe_name};
+use crate::git::populate::{has_converting_word, is_safe_name, may_convert_outside};
 use crate::git::tree::SYMLINK;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -41,6 +41,10 @@ pub(in crate::git) enum NextContent {
 pub(in crate::git) struct PlainFiles<'a> {
     repo: &'a Repo,
     top: &'a Path,
+    /// The git dir whose settings count, with what they include for its branch.
+    settings: &'a Path,
+    /// Whether they may ask for a conversion.
+    may_convert_outside: Option<bool>,
     /// Whether a file of attributes is tracked: git takes one that is missing in the worktree from the index.
     is_tracked: &'a dyn Fn(&[u8]) -> bool,
     /// How many bytes may still be read.
@@ -53,9 +57,18 @@ impl<'a> PlainFiles<'a> {
     pub(in crate::git) fn new(
         repo: &'a Repo,
         top: &'a Path,
+        settings: &'a Path,
         is_tracked: &'a dyn Fn(&[u8]) -> bool,
     ) -> PlainFiles<'a> {
-        PlainFiles { repo, top, is_tracked, budget: MOST_BYTES, may_convert: HashMap::new() }
+        PlainFiles {
+            repo,
+            top,
+            settings,
+            may_convert_outside: None,
+            is_tracked,
+            budget: MOST_BYTES,
+            may_convert: HashMap::new(),
+        }
     }
 
     /// Whether the file at a path is what an index without flags holds there, beyond doubt.
@@ -120,7 +133,7 @@ impl<'a> PlainFiles<'a> {
         let mut above = inside.ancestors().skip(1);
         !is_convertible(content)
             && !above.any(|directory| self.may_convert_in(directory))
-            && !self.repo.may_convert_outside()
+            && !*self.may_convert_outside.get_or_insert_with(|| may_convert_outside(self.settings))
     }
 
     fn may_convert_in(&mut self, directory: &Path) -> bool {

@@ -75,9 +75,10 @@ impl TouchedEntries {
         repo: &Repo,
         top: &Path,
         index: &Index,
+        settings: &Path,
     ) -> Vec<Vec<u8>> {
         let is_tracked = |path: &[u8]| index.find(path).is_some();
-        let mut files = PlainFiles::new(repo, top, &is_tracked);
+        let mut files = PlainFiles::new(repo, top, settings, &is_tracked);
         let unchanged = self.tracked.extract_if(.., |path| files.proves(index, path));
         unchanged.collect()
     }

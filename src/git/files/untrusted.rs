@@ -199,6 +199,18 @@ pub fn read_at(path: &Path, limit: u64) -> Option<Vec<u8>> {
     read(&directory, Path::new(path.file_name()?), limit)
 }
 
+/// Whether the file of an object is there and does not begin as deflated data does (RFC 1950): a power loss leaves no or other bytes.
+pub(in crate::git) fn is_lost_object(path: &Path) -> bool {
+    let Some(mut file) = open_at(path) else {
+        return false;
+    };
+    let mut header = [0; 2];
+    match file.read_exact(&mut header) {
+        Ok(()) => header[0] & 0x0f != 8 || u16::from_be_bytes(header) % 31 != 0,
+        Err(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+    }
+}
+
 /// Whether two directories hold the same regular file at a path, which is as in [`open`]. Any doubt is a no. A few pages are read at a
 /// time: room for all of an index takes longer than reading it.
 pub fn are_equal(tops: [&Path; 2], relative: &Path) -> bool {

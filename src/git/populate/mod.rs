@@ -229,14 +229,6 @@ fn write_symlinks(
     Ok(count)
 }
 
-impl Repo {
-    /// Whether settings, or a file of attributes in no worktree, may ask for a conversion of some file. Looked up once.
-    pub(in crate::git) fn may_convert_outside(&self) -> bool {
-        let looked = || may_convert_outside(self.common_dir());
-        *self.may_convert_outside.get_or_init(looked)
-    }
-}
-
 // How many files are written, for a person who waits.
 
 /// After so many files more, the number is told.

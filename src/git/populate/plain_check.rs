@@ -61,9 +61,9 @@ pub(in crate::git) fn are_plain(
     forms.is_ok_and(|forms| forms.into_iter().zip(all.values()).all(is_plain))
 }
 
-/// Whether the settings of a repository, or a file of attributes in no worktree, may ask for a conversion of some file.
-pub(in crate::git) fn may_convert_outside(common_dir: &Path) -> bool {
-    let Some(gix) = open(common_dir, Vec::new()) else {
+/// Whether the settings of a git dir, or a file of attributes in no worktree, may ask for a conversion of some file.
+pub(in crate::git) fn may_convert_outside(git_dir: &Path) -> bool {
+    let Some(gix) = open(git_dir, Vec::new()) else {
         return true;
     };
     attributes::has_other_attributes(&gix)

@@ -2,6 +2,7 @@
 
 use crate::domain::path::split_name;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::Repo;
 use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
 use crate::git::changes::{Content, Index, NextContent, PlainFiles};
 use crate::git::command::{self, Running, feed_paths};
@@ -285,10 +286,13 @@ pub(super) fn write_files(
 ) -> Result<NextContents> {
     let mut next = NextContents::default();
     let mut for_git = Vec::new();
-    let is_on = |key| source.repo.shared_flag(key).is_ok_and(|value| value != Some(false));
+    // The view has the main worktree's own settings, too.
+    let settings = source.view.git_dir();
+    let seen = Repo::open_git_dir(settings)?;
+    let is_on = |key| seen.config_bool(key).is_ok_and(|value| value != Some(false));
     // Where the file system knows neither modes nor symlinks, git takes them from its index.
     if is_on("core.filemode") && is_on("core.symlinks") {
-        let mut files = PlainFiles::new(source.repo, source.worktree, is_tracked);
+        let mut files = PlainFiles::new(source.repo, source.worktree, settings, is_tracked);
         for path in paths {
             let content = match files.write(path)? {
                 NextContent::Nothing => None,

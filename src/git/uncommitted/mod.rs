@@ -343,7 +343,8 @@ fn look_through_walk(source: &WorktreeSource<'_>) -> Result<Option<Walked>> {
     let Some(mut touched) = touched.filter(|found| found.swapped.is_empty()) else {
         return Ok(None);
     };
-    let unchanged = touched.take_unchanged(source.repo, source.worktree, &written.index);
+    let unchanged =
+        touched.take_unchanged(source.repo, source.worktree, &written.index, source.view.git_dir());
     // The index itself has to make a tree before anything is written: where paths are unmerged it
     // cannot, and git tells more about those.
     let Some(staged) = source.repo.tree_of(&written.index)? else {
