@@ -189,6 +189,8 @@ impl<'c> CommitLine<'c> {
             let unknown: Vec<&CommitPartReport> =
                 self.parts.iter().filter(|part| is_none(part)).collect();
             let what = match (unknown.as_slice(), why) {
+                // Nothing here is an agent's, and this says more.
+                (all, Some(why)) if all.len() == self.parts.len() => why,
                 ([], Some(why)) => why,
                 ([], None) => format!("commit {} is no agent's", self.tip),
                 ([one], _) => format!("commit {} is no agent's", one.commit),
