@@ -42,7 +42,7 @@ const MORE_DEEDS: &[&str] = &[
     "git config filter.upper.clean 'tr a-z A-Z'; echo '*.c filter=upper' > .gitattributes; git add .gitattributes; rm .gitattributes; echo x >> lib/one.c; echo x > lib/new.c",
     "echo '*.c ident' > \"$(git rev-parse --git-common-dir)/info/attributes\"; echo '$Id: x$' > lib/one.c; echo x > lib/new.c",
     "echo '*.c working-tree-encoding=UTF-16LE' > lib/.gitattributes; printf 'a\\0b\\0' > lib/one.c; printf 'a\\0' > lib/new.c",
-    "git config core.autocrlf input; printf 'a\\r\\n' >> README.md; printf 'a\\r\\n' > new.txt; echo x > src/new.c",
+    "git config core.autocrlf input; printf 'a\\r\\n' >> lib/two.c; printf 'a\\r\\n' > new.txt; echo x > src/new.c",
     "git config core.symlinks false; rm link; printf lib/two.c > link; echo x > src/new.c",
     "git config extensions.worktreeConfig true; git config --worktree core.fileMode false; cp \"$(git rev-parse --git-dir)/config.worktree\" \"$(git rev-parse --git-common-dir)\"; chmod +x lib/one.c; echo x > src/new.c",
     "C=$(git rev-parse --git-common-dir); git config includeIf.onbranch:linked.path more; git config -f $C/more core.attributesFile $C/attributes; echo '*.c filter=upper' > $C/attributes; git config filter.upper.clean 'tr a-z A-Z'; echo x >> lib/one.c; echo x > lib/new.c",
