@@ -367,8 +367,7 @@ pub fn beside(
 }
 
 fn in_index_copy(source: &WorktreeSource<'_>) -> Result<KeptFiles> {
-    let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX);
-    match index.and_then(Index::parse) {
+    match Index::load(source.index) {
         Some(index) if !index.is_flagged => Ok(KeptFiles::Index(index)),
         _ => {
             let mut cached = git(source);

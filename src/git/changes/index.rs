@@ -61,6 +61,11 @@ pub(in crate::git) struct IndexEntry {
 }
 
 impl Index {
+    /// As [`Index::parse`], of the file at a path; `None` as well when there is none.
+    pub(in crate::git) fn load(path: &Path) -> Option<Index> {
+        untrusted::read_at(path, untrusted::LONGEST_INDEX).and_then(Index::parse)
+    }
+
     /// Reads an index file; `None` when it is malformed or for git alone to read.
     pub(in crate::git) fn parse(file: Vec<u8>) -> Option<Index> {
         let end = file.len().checked_sub(CHECKSUM)?;

@@ -10,7 +10,6 @@ use super::index::{Index, IndexEntry};
 use crate::domain::Oid;
 use crate::domain::path::split_once;
 use crate::error::Result;
-use crate::git::files::untrusted;
 use crate::git::tree::{DIRECTORY, Entry, GITLINK};
 use crate::git::{Repo, command};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -30,7 +29,7 @@ impl Repo {
     /// # Errors
     /// `disk-full`, `repo-read-only`, `git-failed`.
     pub(in crate::git) fn index_tree(&self, path: &Path) -> Result<Option<Oid>> {
-        match untrusted::read_at(path, untrusted::LONGEST_INDEX).and_then(Index::parse) {
+        match Index::load(path) {
             Some(index) => self.tree_of(&index),
             None => Ok(None),
         }
@@ -153,9 +152,8 @@ impl Repo {
 impl Repo {
     /// Whether everything is here that an index file names and `known` does not; both are of the worktree with this git dir.
     pub fn has_all_of_index(&self, git_dir: &Path, index: &Path, known: &Path) -> bool {
-        let read = |path| untrusted::read_at(path, untrusted::LONGEST_INDEX).and_then(Index::parse);
-        match read(index) {
-            Some(index) => self.has_all_of(&index, &read(known).unwrap_or_default()),
+        match Index::load(index) {
+            Some(index) => self.has_all_of(&index, &Index::load(known).unwrap_or_default()),
             // A split or sparse one, or none.
             None => {
                 let mut git = command::git(git_dir);

@@ -107,7 +107,9 @@ impl Steps {
         let unknown = unknown.filter(|(_, place)| **place == PathState::Unknown);
         let tracked = unknown.filter(|(step, _)| step.old.is_some());
         let paths = tracked.map(|(step, _)| (step.path.clone(), step.old));
-        Edits { paths: paths.collect(), trees: Default::default() }
+        // No directory becomes another one, so what the index has cached of them stays.
+        let trees = self.trees.iter().map(|(name, (tree, _))| (name.clone(), (*tree, Some(*tree))));
+        Edits { paths: paths.collect(), trees: trees.collect() }
     }
 
     fn edits_of<'s>(&self, list: impl Iterator<Item = &'s PathStep>) -> Edits {

@@ -72,9 +72,9 @@ pub(in crate::git) fn may_convert_outside(git_dir: &Path) -> bool {
 
 /// Whether every git, on any system, takes a file of this mode at this path.
 pub(in crate::git) fn is_safe_name(path: &[u8], mode: u32) -> bool {
-    let every = component::Options { protect_windows: true, protect_hfs: true, protect_ntfs: true };
-    let shown = path.as_bstr();
-    let mode = canonical_mode(mode);
+    // By default all systems are thought of.
+    let every = component::Options::default();
+    let (shown, mode) = (path.as_bstr(), canonical_mode(mode));
     path.split(|&byte| byte == b'/').all(|name| require_safe_name(name, mode, shown, every).is_ok())
 }
 

@@ -13,7 +13,7 @@ use crate::git::files::layer::{LayerEntry, WorktreeLayer};
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
 use crate::git::tree::Entry;
-use crate::git::uncommitted::listed::update_files;
+use crate::git::uncommitted::listed::write_files;
 use crate::git::uncommitted::{WorktreeSource, git};
 use crate::git::{Repo, command};
 use rustix::fs::Stat;
@@ -124,6 +124,11 @@ impl<'a> TrackedFiles<'a> {
             TrackedPath::File(content) => Some(content),
             TrackedPath::Nothing | TrackedPath::Directory => None,
         })
+    }
+
+    /// Whether this path is tracked, or may be where that cannot be read.
+    pub(super) fn may_hold(&self, path: &[u8]) -> bool {
+        !matches!(self.content(path), Ok(None))
     }
 
     /// What is tracked at a path.
@@ -343,7 +348,7 @@ impl<'a> BaseFiles<'a> {
     /// What git would write of files of the base, with the rules and the index of the agent; nothing where there is no file.
     ///
     /// # Errors
-    /// `layer-invalid`; those of [`update_files`].
+    /// `layer-invalid`; those of [`write_files`].
     pub(super) fn contents(
         &self,
         paths: &[Vec<u8>],
@@ -359,11 +364,8 @@ impl<'a> BaseFiles<'a> {
         }
         let index = self.room.path().with_extension("index");
         fs::write(&index, Index::of(&part)).at("could not write", &index)?;
-        update_files(&self.source_in_room(&index), paths)?;
-        let after = untrusted::read_at(&index, untrusted::LONGEST_INDEX).and_then(Index::parse);
-        let after = after.ok_or_else(super::layer::unreadable)?;
-        let content = |path: &Vec<u8>| after.find(path).map(|entry| entry.content);
-        Ok(paths.iter().map(|path| (path.clone(), content(path))).collect())
+        Ok(write_files(&self.source_in_room(&index), paths, &|path| tracked.may_hold(path))?
+            .contents)
     }
 
     fn source_in_room<'b>(&'b self, index: &'b Path) -> WorktreeSource<'b> {

@@ -171,10 +171,6 @@ fn walk(
     Ok(found)
 }
 
-fn read(index: &Path) -> Option<Index> {
-    untrusted::read_at(index, untrusted::LONGEST_INDEX).and_then(Index::parse)
-}
-
 /// The worktree's index. It is read where it is: a copy of 100,000 names takes as long as all else that a look does. What only git can
 /// read is read from a copy that git writes.
 fn read_index(source: &WorktreeSource<'_>) -> Result<Written> {
@@ -199,7 +195,7 @@ const UNSPLIT: [&str; 3] = ["update-index", "--no-split-index", "--force-write-i
 /// # Errors
 /// `git-failed`.
 pub fn unsplit_index(worktree: &Path, index: &Path) -> Result<()> {
-    if read(index).is_some() {
+    if Index::load(index).is_some() {
         return Ok(());
     }
     let settings = ["-c", "core.splitIndex=false"];
@@ -272,7 +268,7 @@ fn whole_tree(
 /// # Errors
 /// `disk-full`, `repo-read-only`, `git-failed`.
 pub fn is_plain_index(repo: &Repo, index: &Path, tree: Oid) -> Result<bool> {
-    let Some(index) = read(index) else {
+    let Some(index) = Index::load(index) else {
         return Ok(false);
     };
     Ok(!index.is_flagged && !index.has_submodules() && repo.tree_of(&index)? == Some(tree))
@@ -448,17 +444,18 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     to_read.sort_unstable();
     to_read.dedup();
     to_read.retain(|path| !listed.is_hidden_by_directory(path));
-    let is_tracked = |path: &[u8]| !matches!(tracked.content(path), Ok(None));
-    let next = write_files(source, &to_read, &is_tracked)?;
+    let next = write_files(source, &to_read, &|path| tracked.may_hold(path))?;
     listed.refused = next.refused;
     // The caller finds there which files of the upper directory are in the tree.
-    for (path, content) in &next.contents {
-        match content {
-            Some(content) => drop(part.insert(path.clone(), *content)),
-            None => drop(part.remove(path)),
+    if !next.contents.is_empty() {
+        for (path, content) in &next.contents {
+            match content {
+                Some(content) => drop(part.insert(path.clone(), *content)),
+                None => drop(part.remove(path)),
+            }
         }
+        write_index(source, &part)?;
     }
-    write_index(source, &part)?;
     edits.extend(next.contents);
 
     let mut submodules: Vec<Vec<u8>> = Vec::new();

@@ -284,44 +284,41 @@ pub(super) fn write_files(
     paths: &[Vec<u8>],
     is_tracked: &dyn Fn(&[u8]) -> bool,
 ) -> Result<NextContents> {
-    let mut next = NextContents::default();
-    let mut for_git = Vec::new();
+    if paths.is_empty() {
+        return Ok(NextContents::default());
+    }
     // The view has the main worktree's own settings, too.
     let settings = source.view.git_dir();
     let seen = Repo::open_git_dir(settings)?;
     let is_on = |key| seen.config_bool(key).is_ok_and(|value| value != Some(false));
     // Where the file system knows neither modes nor symlinks, git takes them from its index.
-    if is_on("core.filemode") && is_on("core.symlinks") {
-        let mut files = PlainFiles::new(source.repo, source.worktree, settings, is_tracked);
-        for path in paths {
-            let content = match files.write(path)? {
-                NextContent::Nothing => None,
-                NextContent::Blob(content) => Some(content),
-                NextContent::AskGit => {
-                    for_git.push(path.clone());
-                    continue;
-                }
-            };
-            next.contents.insert(path.clone(), content);
+    let shows_all = is_on("core.filemode") && is_on("core.symlinks");
+    let mut files = PlainFiles::new(source.repo, source.worktree, settings, is_tracked);
+    let (mut plain, mut for_git) = (BTreeMap::new(), Vec::new());
+    for path in paths {
+        match if shows_all { files.write(path)? } else { NextContent::AskGit } {
+            NextContent::Nothing => drop(plain.insert(path.clone(), None)),
+            NextContent::Blob(content) => drop(plain.insert(path.clone(), Some(content))),
+            NextContent::AskGit => for_git.push(path.clone()),
         }
     }
+    let mut next = write_by_git(source, &for_git)?;
+    next.contents.extend(plain);
     // The agent may be at work, and put a directory in the place of a file that was read just now. In an index there is one of them.
-    if for_git.len() + next.contents.len() < paths.len() || has_file_above_file(&next.contents) {
-        next.contents.clear();
-        for_git = paths.to_vec();
+    if has_file_above_file(&next.contents) { write_by_git(source, paths) } else { Ok(next) }
+}
+
+/// The same, by git alone.
+fn write_by_git(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Result<NextContents> {
+    if paths.is_empty() {
+        return Ok(NextContents::default());
     }
-    if for_git.is_empty() {
-        return Ok(next);
-    }
-    next.refused = update_files(source, &for_git)?;
-    let after = untrusted::read_at(source.index, untrusted::LONGEST_INDEX).and_then(Index::parse);
+    let refused = update_files(source, paths)?;
     let unreadable = || Error::new(Code::GitFailed, "the index that git wrote cannot be read");
-    let after = after.ok_or_else(unreadable)?;
-    for path in for_git {
-        let content = after.find(&path).map(|entry| entry.content);
-        next.contents.insert(path, content);
-    }
-    Ok(next)
+    let after = Index::load(source.index).ok_or_else(unreadable)?;
+    let content = |path: &Vec<u8>| after.find(path).map(|entry| entry.content);
+    let contents = paths.iter().map(|path| (path.clone(), content(path)));
+    Ok(NextContents { contents: contents.collect(), refused })
 }
 
 /// Whether a path with a file is below another one.

@@ -243,7 +243,7 @@ pub fn copy_index(source: &WorktreeSource<'_>) -> Result<()> {
 
 /// The tree of the copy of the index, and the submodules that it lists, where that is known.
 fn write_tree(source: &WorktreeSource<'_>) -> Result<(Oid, Option<Vec<Vec<u8>>>)> {
-    let index = untrusted::read_at(source.index, untrusted::LONGEST_INDEX).and_then(Index::parse);
+    let index = Index::load(source.index);
     let links = index.as_ref().map(|index| index.submodules().map(<[u8]>::to_vec).collect());
     // Our own writer reuses the subtrees that the index has cached; git's `write-tree` reads the
     // whole index in a process of its own and is asked only where an entry needs it.

@@ -189,10 +189,9 @@ impl<'c> CommitLine<'c> {
             let unknown: Vec<&CommitPartReport> =
                 self.parts.iter().filter(|part| is_none(part)).collect();
             let what = match (unknown.as_slice(), why) {
-                // Nothing here is an agent's, and this says more.
-                (all, Some(why)) if all.len() == self.parts.len() => why,
-                ([], Some(why)) => why,
-                ([], None) => format!("commit {} is no agent's", self.tip),
+                // Where all or none of it is unknown, this says more.
+                (all, Some(why)) if all.is_empty() || all.len() == self.parts.len() => why,
+                ([], _) => format!("commit {} is no agent's", self.tip),
                 ([one], _) => format!("commit {} is no agent's", one.commit),
                 ([first, more @ ..], _) => {
                     format!("commit {} and {} more are no agent's", first.commit, more.len())
