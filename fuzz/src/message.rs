@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
             let written = spooled.to_bytes();
             assert_eq!(spooled::read(&written), Ok(Content::Message(spooled)));
         }
-        Ok(Content::Receipt(_)) => {}
+        Ok(Content::Receipt(..)) => {}
         Ok(Content::Declaration(what)) => {
             let declared = spooled::Declared::new(&what).expect("a declaration");
             let read = spooled::read(&declared.to_bytes());

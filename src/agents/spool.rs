@@ -3,12 +3,12 @@
 use crate::agents::at_work::{look, shown_state};
 use crate::agents::authority;
 use crate::agents::ctx::Ctx;
-use crate::agents::names::{Whom, own, resolve};
-use crate::domain::message::Kind;
+use crate::agents::names::{Whom, handle, own, resolve};
+use crate::domain::message::{Handing, Kind};
 use crate::domain::message_rules::Draft;
 use crate::domain::named::hex;
 use crate::domain::{Agent, Letter, Message, MessageId, State, What};
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::proc::launch;
 use crate::store::mailbox::spool::Taken;
@@ -30,13 +30,25 @@ pub(crate) fn leave(ctx: &Ctx, spool: &Path, nonce: &str, content: &[u8]) -> Res
     Ok(spool.join(name))
 }
 
-/// Leaves word in a spool that the agent is done with messages, where it may not write that down itself.
+/// Leaves word in a spool that the agent was handed messages, where it may not write that down itself.
 ///
 /// # Errors
-/// `disk-full`, `repo-read-only`, `io`.
-pub(crate) fn leave_receipt(ctx: &Ctx, spool: &Path, ids: &[MessageId]) -> Result<()> {
+/// `orchestrator-only` for the messages of another reader: the receipts in a spool are its agent's. `disk-full`, `repo-read-only`, `io`.
+pub(crate) fn leave_receipt(
+    ctx: &Ctx,
+    spool: &Path,
+    reader: &Reader,
+    ids: &[MessageId],
+    handing: Handing,
+) -> Result<()> {
+    let (own, name) = (spool.file_name().unwrap_or_default(), handle(reader.name.as_str()));
+    if own != name.as_str() {
+        let what = format!("an agent receives its own messages, and these are for {name}");
+        return Err(Error::new(Code::OrchestratorOnly, what)
+            .remedy("to look at them", Remedy::Messages(Some(name))));
+    }
     let nonce = hex(&ctx.nonce()?);
-    leave(ctx, spool, &nonce, &Received::new(ids).to_bytes()).map(drop)
+    leave(ctx, spool, &nonce, &Received::new(ids, handing).to_bytes()).map(drop)
 }
 
 /// Leaves word in the spool of the agent that this process works for how its work ended, where it may not write that
@@ -145,8 +157,8 @@ fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce, serve: Serve<'_>)
     let mailbox = Mailbox::new(&ctx.repo);
     let content = taken.content.as_ref().map_err(String::clone);
     let letter = match content.and_then(|content| spooled::read(content)) {
-        Ok(Content::Receipt(ids)) => {
-            match mailbox.acknowledge(&Reader::agent(agent)?, &ids, ctx.now()) {
+        Ok(Content::Receipt(ids, handing)) => {
+            match mailbox.record_handed(&Reader::agent(agent)?, &ids, handing, ctx.now()) {
                 Ok(fresh) => return Ok(!fresh.is_empty()),
                 Err(error) if error.code() == Code::MessageUnknown => Err(error.to_string()),
                 Err(error) => return Err(error),
@@ -226,7 +238,7 @@ fn note(agent: &Agent, name: &str, reason: &str) -> Result<Letter> {
         ..Draft::default()
     }
     .check();
-    letter.map_err(|problems| crate::error::Error::bug(problems.join("; ")))
+    letter.map_err(|problems| Error::bug(problems.join("; ")))
 }
 
 /// The spool of the agent that we are, where it has one.

@@ -5,7 +5,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::names::reader_of;
 use crate::agents::spool::leave_receipt;
 use crate::domain::MessageId;
-use crate::domain::message::Retention;
+use crate::domain::message::{Handing, Retention};
 use crate::error::Result;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::mail::{self, MessageReport, Standing};
@@ -89,12 +89,15 @@ pub fn acknowledge(ctx: &Ctx, agent: Option<&str>, ids: &[String]) -> Result<Ack
     }
     let fresh = match &ctx.env.spool {
         Some(spool) => {
-            leave_receipt(ctx, spool, &wanted)?;
+            leave_receipt(ctx, spool, &reader, &wanted, Handing::Archive)?;
             // Which of them are new is known to the process that collects the spool; here they are
             // only noted.
             wanted.clone()
         }
-        None => Mailbox::new(&ctx.repo).acknowledge(&reader, &wanted, ctx.now())?,
+        None => {
+            let mailbox = Mailbox::new(&ctx.repo);
+            mailbox.record_handed(&reader, &wanted, Handing::Archive, ctx.now())?
+        }
     };
     let (fresh, already): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|id| fresh.contains(id));
     let texts = |ids: Vec<MessageId>| ids.iter().map(MessageId::to_string).collect();

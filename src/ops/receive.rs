@@ -116,10 +116,9 @@ fn hand_out(ctx: &Ctx, reader: &Reader, options: &ReceiveOptions) -> Result<Vec<
         // Inside a fence that keeps receipts from being written: the supervisor writes them.
         let waiting = mailbox.waiting(reader, wanted, ctx.now())?;
         let messages = look(&mailbox, &waiting)?;
-        // What awaits an acknowledgement gets its receipt with that.
-        if handing == Handing::Archive && !waiting.is_empty() {
+        if !waiting.is_empty() {
             let ids: Vec<_> = waiting.into_iter().map(|open| open.id).collect();
-            leave_receipt(ctx, spool, &ids)?;
+            leave_receipt(ctx, spool, reader, &ids, handing)?;
             // Until the supervisor has written it, the next call would hand the same messages out.
             let left = Instant::now();
             while left.elapsed() < FOR_RECEIPT

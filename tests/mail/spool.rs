@@ -123,23 +123,53 @@ fn what_a_running_agent_sends_arrives_while_it_runs() {
     assert_eq!(test.agent_json(&["archive", "--agent", &id])["count"], 1);
 }
 
-#[test]
-fn a_running_agent_gets_each_message_once() {
+/// The answers of these commands, run one after the other by an agent that has two messages.
+fn answers_in_run(commands: &[&str]) -> (TestRepo, String, Vec<Value>) {
     let (test, id, _) = fenced();
     for text in ["one", "two"] {
         let text = format!("--payload=message={text}");
         test.agent_json(&["send", "--type=notify", &text, "--to", &id]);
     }
-    let receive = format!("'{}' receive --format=json", env!("CARGO_BIN_EXE_git-agent"));
-    let script = format!("{{ {receive} --limit=1; {receive}; {receive} || true; }} > answers");
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let lines = commands.iter().map(|words| format!("'{program}' {words} --format=json; "));
+    let script = format!("{{ {} }} > answers 2>&1; true", lines.collect::<String>());
     let output = test.agent(&["run", &id, "--no-verify", "--quiet", "--", "sh", "-c", &script]);
     assert!(output.status.success(), "{}", describe(&output));
     let worktree = test.agent_json(&["path", &id])["worktree_abspath"].clone();
     let answers = PathBuf::from(worktree.as_str().expect("a path")).join("answers");
     let text = std::fs::read_to_string(answers).expect("written");
     let answers = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let counts: Vec<Value> = answers.map(|answer| answer["count"].clone()).collect();
-    assert_eq!(counts, [1, 1, 0], "{text}");
+    let answers = answers.collect();
+    (test, id, answers)
+}
+
+#[test]
+fn a_running_agent_gets_each_message_once() {
+    for (first, left) in [("receive", 0), ("receive --ack=later", 2)] {
+        let limited = format!("{first} --limit=1");
+        let (test, id, answers) = answers_in_run(&[&limited, first, first]);
+        let counts: Vec<&Value> = answers.iter().map(|answer| &answer["count"]).collect();
+        assert_eq!(counts, [1, 1, 0], "{answers:?}");
+        // Those to be acknowledged come back after a while.
+        assert_eq!(test.agent_json(&["inbox", "--agent", &id])["count"], left, "{first}");
+    }
+}
+
+#[test]
+fn a_running_agent_receives_nothing_of_others() {
+    let (test, id, spool) = fenced();
+    let sent = ["send", "--type=notify", "--payload=message=hello", "--to=b"];
+    test.agent_json(&sent);
+    let mut command = agent_command(&test.path());
+    command.args(["receive", "--format=json", "--agent=b"]).env("GIT_AGENT_SPOOL", &spool);
+    let output = command.output().expect("runs");
+    let said = describe(&output);
+    assert!(
+        said.contains("orchestrator-only") && said.contains("git agent inbox --agent 'b'"),
+        "{said}"
+    );
+    assert_eq!(inbox(&test, "b").len(), 1);
+    assert_eq!(test.agent_json(&["inbox", "--agent", &id])["count"], 0, "nothing came back");
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn stays_asleep(agent: &Agent) -> String {
     let id = agent.id.short();
     let command = command_to_go_on(agent);
     format!(
-        "nothing runs for agent {id}, which asked; to let it go on with the answer, run {command}"
+        "agent {id} waits for an answer and nothing runs for it; to let it go on with what it gets, run {command}"
     )
 }
 

@@ -88,6 +88,13 @@ pub struct Wanted {
     pub limit: Option<usize>,
 }
 
+fn receipt(handing: Handing) -> ReceiptKind {
+    match handing {
+        Handing::Archive => ReceiptKind::Archived,
+        Handing::AwaitAck => ReceiptKind::Read,
+    }
+}
+
 impl<'r> Mailbox<'r> {
     /// The mailbox of that repository. Nothing is read or made yet.
     pub fn new(repo: &'r Repo) -> Mailbox<'r> {
@@ -201,24 +208,21 @@ impl<'r> Mailbox<'r> {
             .map(|open| self.read(&open).map(|message| (open, message)))
             .collect::<Result<_>>()?;
         (self.reached)("messages-read");
-        let deed = match handing {
-            Handing::Archive => ReceiptKind::Archived,
-            Handing::AwaitAck => ReceiptKind::Read,
-        };
-        cursor::record_receipts(self, &guard, reader, deed, &ids, now)?;
+        cursor::record_receipts(self, &guard, reader, receipt(handing), &ids, now)?;
         (self.reached)("receipt-recorded");
         Ok(taken)
     }
 
-    /// Archives messages of a reader; gives those that were not archived before. None of them is, when
-    /// one of them is not for this reader.
+    /// Notes that messages were handed to a reader; gives those that were not archived before. Nothing is noted when one of them is
+    /// not for this reader.
     ///
     /// # Errors
     /// `message-unknown`, naming all that are not this reader's; as [`Mailbox::post`].
-    pub fn acknowledge(
+    pub fn record_handed(
         &self,
         reader: &Reader,
         ids: &[MessageId],
+        handing: Handing,
         now: DateTime<Utc>,
     ) -> Result<Vec<MessageId>> {
         let guard = lock::hold(self.repo.common_dir(), layout::MAIL_LOCK)?;
@@ -247,7 +251,7 @@ impl<'r> Mailbox<'r> {
             ));
         }
         // What was archived before is no error: an acknowledgement may be repeated after a kill.
-        cursor::record_receipts(self, &guard, reader, ReceiptKind::Archived, &fresh, now)?;
+        cursor::record_receipts(self, &guard, reader, receipt(handing), &fresh, now)?;
         Ok(fresh)
     }
 

@@ -6,7 +6,7 @@
 
 use super::lossless::losses;
 use super::payload;
-use crate::domain::message::Name;
+use crate::domain::message::{Handing, Name};
 use crate::domain::{Letter, MessageId, Receivers, What};
 use crate::wire::request::{self, SpooledRequest};
 use serde::{Deserialize, Serialize};
@@ -73,7 +73,7 @@ impl Spooled {
 /// The schema's name and version of receipts in a spool.
 pub const RECEIPT_SCHEMA: &str = "git-agent.received/1";
 
-/// That the agent is done with messages.
+/// That the agent was handed messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Received {
@@ -81,12 +81,16 @@ pub struct Received {
     pub schema: String,
     /// The ids of the messages.
     pub messages: Vec<String>,
+    /// Whether they come back unless it says that it is done with them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub later: bool,
 }
 
 impl Received {
     /// A receipt for the spool.
-    pub fn new(ids: &[MessageId]) -> Received {
+    pub fn new(ids: &[MessageId], handing: Handing) -> Received {
         Received {
+            later: handing == Handing::AwaitAck,
             schema: RECEIPT_SCHEMA.to_owned(),
             messages: ids.iter().map(MessageId::to_string).collect(),
         }
@@ -150,7 +154,7 @@ pub enum Content {
     /// A message.
     Message(Spooled),
     /// A receipt.
-    Receipt(Vec<MessageId>),
+    Receipt(Vec<MessageId>, Handing),
     /// The event by which the agent declares how its work ended.
     Declaration(What),
     /// What it asks of its supervisor.
@@ -183,7 +187,9 @@ pub fn read(bytes: &[u8]) -> Result<Content, String> {
             // One id that is none discards the receipt: its writer is broken, and half of it might
             // be noise.
             let ids: Option<Vec<_>> = ids.collect();
-            ids.map(Content::Receipt).ok_or_else(|| "it names what is no message".to_owned())
+            let handing = if received.later { Handing::AwaitAck } else { Handing::Archive };
+            ids.map(|ids| Content::Receipt(ids, handing))
+                .ok_or_else(|| "it names what is no message".to_owned())
         }
         DECLARATION_SCHEMA => {
             let declared: Declared = serde_json::from_slice(bytes).map_err(wrong)?;
