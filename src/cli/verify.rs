@@ -408,17 +408,7 @@ fn ways_text(verdict: &Verdict, is_layered: bool, here: &Path) -> String {
         return String::new();
     }
     let id = verdict.agent.short();
-    let takes_back = |one: &&Finding| one.fix.starts_with(IN_WORKTREE);
     let mut text = String::new();
-    if verdict.findings.iter().any(|one| takes_back(&one)) {
-        // The files of a layered worktree are there behind its mount alone.
-        let way = if is_layered {
-            format!("git agent enter {id}")
-        } else {
-            format!("cd \"$(git agent path {id})\"")
-        };
-        text.push_str(&format!("to go there: {way}\n"));
-    }
     // What the default denylist has, such as secrets, no scope opens.
     let opened = verdict
         .findings
@@ -439,6 +429,17 @@ fn ways_text(verdict: &Verdict, is_layered: bool, here: &Path) -> String {
             more => format!(", and {more} more"),
         };
         text.push_str(&format!("to let the agent change it: git agent amend {id}{given}{more}\n"));
+    }
+    // Last, because a path of the line above is read from where its reader stands.
+    let takes_back = |one: &&Finding| one.fix.starts_with(IN_WORKTREE);
+    if verdict.findings.iter().any(|one| takes_back(&one)) {
+        // The files of a layered worktree are there behind its mount alone.
+        let way = if is_layered {
+            format!("git agent enter {id}")
+        } else {
+            format!("cd \"$(git agent path {id})\"")
+        };
+        text.push_str(&format!("to go there: {way}\n"));
     }
     text
 }

@@ -1,6 +1,6 @@
 //! How an agent is named: its id, the handle a person gives it, and the slug in its branch.
 
-use super::message::{EVERYBODY, USER};
+use super::message::{EVERYBODY, ID_PREFIX as MESSAGE_PREFIX, USER};
 use super::named::is_lower_hex;
 use super::oid::Oid;
 use serde::{Serialize, Serializer};
@@ -103,6 +103,8 @@ impl AgentName {
             Err("a name must not contain `..` nor end in `.` or `.lock`".into())
         } else if RESERVED.contains(&stem) || numbered {
             Err(format!("`{text}` is a reserved device name"))
+        } else if text.starts_with(OperationId::PREFIX) || text.starts_with(MESSAGE_PREFIX) {
+            Err(format!("`{text}` begins as the id of an operation or of a message"))
         } else if [USER, EVERYBODY].iter().any(|word| text.eq_ignore_ascii_case(word)) {
             Err("messages to `user` reach a person, and those to `all` everybody".into())
         } else {

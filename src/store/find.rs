@@ -5,6 +5,7 @@ use super::ledger::Ledger;
 use super::place::{self, RecordedPlaces};
 use super::row::Row;
 use super::spawn_commit;
+use crate::domain::named::is_lower_hex;
 use crate::domain::{Agent, AgentId, AgentName, Oid, State};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, notes};
@@ -43,8 +44,12 @@ impl Ledger<'_> {
         }
         match found.len() {
             1 => Ok(found.remove(0)),
-            0 => Err(Error::new(Code::AgentUnknown, format!("there is no agent `{who}`"))
-                .remedy("to see the agents there are", Remedy::Agents)),
+            0 => {
+                let is_short = who.len() < SHORTEST_PREFIX && is_lower_hex(who);
+                let why = if is_short { ", and an id goes by at least four digits" } else { "" };
+                Err(Error::new(Code::AgentUnknown, format!("there is no agent `{who}`{why}"))
+                    .remedy("to see the agents there are", Remedy::Agents))
+            }
             _ => Err(ambiguous(who, &found)),
         }
     }

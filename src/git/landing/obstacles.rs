@@ -123,7 +123,7 @@ impl Checkout {
         let names: String = paths.iter().map(|path| format!("  {}\n", Quoted(path))).collect();
         let error = Error::new(
             Code::TargetDirty,
-            format!("landing would touch changed or untracked files in {top}"),
+            format!("changed or untracked files in {top} are in the way"),
         );
         let error = self.with_status(error, "to see them all before you move or commit them");
         let error = if names.is_empty() {

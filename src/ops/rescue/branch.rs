@@ -90,7 +90,7 @@ pub(super) fn write(
     kept: KeptCommits,
     directory: &Path,
 ) -> Result<Option<String>> {
-    require_empty(directory)?;
+    require_empty(ctx, directory)?;
     let above = directory.parent().unwrap_or(directory);
     fs::create_dir_all(above).at("could not make", above)?;
     // Filled beside and renamed: a look finds all of it or nothing.
@@ -104,7 +104,7 @@ pub(super) fn write(
     let _ = fs::remove_dir_all(&half_made);
     moved?.or_else(|_| {
         // What cannot be replaced, such as a mount point, is filled where it is.
-        require_empty(directory)?;
+        require_empty(ctx, directory)?;
         fill(ctx, agent, kept, directory)
     })
 }
@@ -189,23 +189,28 @@ pub(super) fn require_place(ctx: &Ctx, path: &Path) -> Result<()> {
         return Err(Error::new(Code::PathInvalid, what)
             .hint("to choose another place, pass --to <directory>"));
     }
-    require_empty(path)
+    require_empty(ctx, path)
         .map_err(|error| error.hint("to choose another place, pass --to <directory>"))
 }
 
 /// Checks that nothing can be overwritten: a directory without entries, or nothing at all.
-pub(super) fn require_empty(path: &Path) -> Result<()> {
+pub(super) fn require_empty(ctx: &Ctx, path: &Path) -> Result<()> {
     let there = fs::symlink_metadata(path);
     let empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     match there {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error).at("could not look at", path),
         Ok(metadata) if metadata.is_dir() && empty() => Ok(()),
-        Ok(_) => Err(Error::new(
-            Code::PathExists,
-            format!("{} is not an empty directory", path.display()),
-        )
-        .hint(format!("to make room, run mv {} <elsewhere>", shell::path(path)))),
+        Ok(_) => {
+            let what = format!("{} is not an empty directory", path.display());
+            let error = Error::new(Code::PathExists, what);
+            // Not the directory that the caller stands in, which may be the repository.
+            let is_above = |top: PathBuf| ctx.env.directory.starts_with(top);
+            if fs::canonicalize(path).is_ok_and(is_above) {
+                return Err(error);
+            }
+            Err(error.hint(format!("to make room, run mv {} <elsewhere>", shell::path(path))))
+        }
     }
 }
 

@@ -457,7 +457,7 @@ fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     if !admin.exists() {
         branch::require_free(ctx, branch)?;
     }
-    branch::require_empty(&path)
+    branch::require_empty(ctx, &path)
 }
 
 /// Makes branch, worktree and hooks again; gives the worktree and what the caller should know.
