@@ -437,8 +437,8 @@ pub enum GitPlace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// Accept work that failed an audit.
-    AcceptAudited,
+    /// Accept work that an audit or a train rejected.
+    Accept,
     /// See all agents.
     Agents,
     /// See how an agent stands.

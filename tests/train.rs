@@ -763,3 +763,43 @@ fn an_undo_takes_back_whom_the_train_rejected_as_well() {
     fleet.repo.agent_json(&["undo", train]);
     assert_eq!(states(), before);
 }
+
+#[test]
+fn what_a_train_rejected_stays_rejected_until_the_work_or_the_answer_is_another() {
+    let fleet = Fleet::with_parts(&["one", "bad", "three"]);
+    let bad = &*fleet.agents[1];
+    let refused = |args: &[&str]| {
+        let said = describe(&fleet.repo.agent(args));
+        let is_refused = said.contains("exit status: 1") || said.contains("exit status: 3");
+        assert!(is_refused && said.contains("train.rejected"), "{said}");
+    };
+    let (answer, _) = fleet.train(&["--all"]);
+    assert_eq!(fleet.outcomes(&answer), ["landed", "rejected", "landed"]);
+    // The target has moved since, and neither looks at what the checks of a train ask.
+    refused(&["verify", bad]);
+    refused(&["merge", bad]);
+    refused(&["verify", bad]);
+    // Nothing is recorded of a look that leaves checks out.
+    assert!(fleet.repo.agent(&["verify", "--no-commands", bad]).status.success());
+    refused(&["merge", bad]);
+    // A train runs them again, and gives the same answer.
+    fleet.repo.agent_json(&["done", bad]);
+    refused(&["merge", bad]);
+    let (answer, _) = fleet.train(&["--all"]);
+    assert_eq!(fleet.outcomes(&answer)[1], "rejected");
+    // Work that was mended is other work.
+    let worktree = fleet.repo.agent_json(&["path", bad])["worktree_abspath"].clone();
+    let worktree = Path::new(worktree.as_str().expect("a worktree"));
+    fs::write(worktree.join("parts/1"), "good\n").expect("written");
+    assert!(fleet.repo.agent(&["verify", bad]).status.success());
+    // As it was, it is rejected again by a train, and a person may say otherwise.
+    fs::write(worktree.join("parts/1"), "bad\n").expect("written");
+    fleet.repo.agent_json(&["done", bad]);
+    let (answer, _) = fleet.train(&["--all"]);
+    assert_eq!(fleet.outcomes(&answer)[1], "rejected");
+    fleet.repo.agent_json(&["mark", "accept", bad, "-m", "the check is wrong"]);
+    assert!(fleet.repo.agent(&["verify", bad]).status.success());
+    fleet.repo.agent_json(&["merge", bad]);
+    assert_eq!(fleet.state(1), "merged");
+    fleet.require_sound();
+}

@@ -46,9 +46,9 @@ pub(super) struct FailArgs {
     reason: String,
 }
 
-/// Accept work although an audit failed it
+/// Accept work although an audit or a train rejected it
 ///
-/// Only a person can do this, outside of agents. A later audit counts again.
+/// Only a person can do this, outside of agents. A later audit or train counts again.
 #[derive(Debug, clap::Args)]
 struct AcceptArgs {
     #[command(flatten)]

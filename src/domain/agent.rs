@@ -32,6 +32,7 @@ use super::event::{
     Base, Event, Exited, Isolation, ProgramVersion, Spawned, Spawning, Started, Verified, What,
 };
 use super::id::{AgentId, AgentName};
+use super::named::is_branch;
 use super::oid::Oid;
 use super::operation::{self, Reverted};
 use super::report::AuditVerdict;
@@ -94,6 +95,8 @@ pub struct Agent {
     pub baseline: Option<Oid>,
     /// The verdict that still stands; a re-opening voids it.
     pub verdict: Option<Verified>,
+    /// The tree and the policy of work that a train rejected, as long as neither a later train nor a person has accepted that.
+    pub rejected_by_train: Option<(Oid, Oid)>,
     /// The commit it landed as, and where.
     pub landed: Option<(Oid, String)>,
     /// The tip of its branch that landed so; absent in rows of old, and where another program landed it.
@@ -293,6 +296,7 @@ impl Agent {
             spec_sha: None,
             baseline: None,
             verdict: None,
+            rejected_by_train: None,
             landed: None,
             landed_tip: None,
             reverted: None,
@@ -338,6 +342,8 @@ impl Agent {
                 self.verdict = None;
                 self.objections += 1;
             }
+            // The word of a person settles what a train said before it.
+            What::Audited(audit) if audit.auditor.is_none() => self.rejected_by_train = None,
             What::Renamed { name, task: None } => self.name.clone_from(name),
             What::Renamed { task, .. } => self.description.clone_from(task),
             What::Unknown { needs: Some(needs), .. } => {
@@ -483,11 +489,21 @@ impl Agent {
                 self.spec_sha = Some(facts.spec_sha.clone());
                 self.baseline = facts.baseline;
             }
-            What::Verified(verdict) => self.verdict = Some(verdict.clone()),
+            What::Verified(verdict) => {
+                let work = (verdict.tree, verdict.policy);
+                if verdict.is_of_train() {
+                    self.rejected_by_train = Some(work);
+                } else if verdict.accepted && self.rejected_by_train == Some(work) {
+                    self.rejected_by_train = None;
+                }
+                self.verdict = Some(verdict.clone());
+            }
             What::Merged { commit, into, tip, .. } => {
                 self.landed = Some((*commit, into.clone()));
                 self.landed_tip = *tip;
                 self.reverted = None;
+                // What lands was green in a later train, or was accepted.
+                self.rejected_by_train = None;
             }
             What::Done { summary: text, .. }
             | What::Failed { reason: text, .. }
@@ -498,21 +514,6 @@ impl Agent {
             _ => {}
         }
     }
-}
-
-/// Whether a text is the full name of a branch, by git's rules (git-check-ref-format(1)).
-fn is_branch(name: &str) -> bool {
-    let Some(short) = name.strip_prefix("refs/heads/") else {
-        return false;
-    };
-    let is_refused = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
-    let is_part =
-        |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
-    short != "HEAD"
-        && short.split('/').all(is_part)
-        && !short.ends_with('.')
-        && !short.contains(is_refused)
-        && !["..", "@{"].iter().any(|pair| short.contains(pair))
 }
 
 #[cfg(test)]

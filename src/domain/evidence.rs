@@ -61,6 +61,8 @@ pub struct Evidence {
     pub answer: FinalAnswer,
     /// The audit that forbids the work to land.
     pub failed_audit: Option<Audited>,
+    /// Whether a train rejected this very work.
+    pub rejected_by_train: bool,
 }
 
 /// What the agent's final answer says.

@@ -84,6 +84,7 @@ codes! {
     ReportCommitUnknown, "report.commit-unknown", Error, "A field of the agent's final answer names no commit, or one that does not hold the work.";
     ReportNotJudged, "report.not-judged", Note, "The agent's final answer is not in this clone, so its fields were not judged here.";
     AuditFailed, "audit.failed", Error, "Another agent audited the work and failed it, and neither a person nor a later audit says otherwise.";
+    TrainRejected, "train.rejected", Error, "A train rejected the work because its checks failed, and neither a person nor a later train says otherwise.";
     AuditNotRecorded, "audit.not-recorded", Note, "An agent started the audit, so it does not count.";
     GuardNoRule, "guard.no-rule", Note, "No rule of the base is for the branch, so it was not judged.";
     AttestationSignature, "attestation.signature", Error, "No allowed signer signed the attestation.";
@@ -268,6 +269,14 @@ impl Verdict {
             findings: codes,
             fails_with: None,
         }
+    }
+}
+
+impl Verified {
+    /// Whether this is what a train said of work whose checks failed. No other judgement runs the checks of a train.
+    pub fn is_of_train(&self) -> bool {
+        let is_it = |code: &String| code == FindingCode::TrainRejected.name();
+        !self.accepted && self.findings.iter().any(is_it)
     }
 }
 

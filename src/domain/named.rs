@@ -59,6 +59,21 @@ pub fn branch_name(full: &str) -> &str {
     full.strip_prefix("refs/heads/").unwrap_or(full)
 }
 
+/// Whether a text is the full name of a branch, by git's rules (git-check-ref-format(1)).
+pub fn is_branch(name: &str) -> bool {
+    let Some(short) = name.strip_prefix("refs/heads/") else {
+        return false;
+    };
+    let is_refused = |c: char| c.is_control() || " ~^:?*[\\".contains(c);
+    let is_part =
+        |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
+    short != "HEAD"
+        && short.split('/').all(is_part)
+        && !short.ends_with('.')
+        && !short.contains(is_refused)
+        && !["..", "@{"].iter().any(|pair| short.contains(pair))
+}
+
 // Bytes as people and formats write them.
 
 /// Two lower-case digits for each byte.

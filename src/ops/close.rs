@@ -87,10 +87,10 @@ pub fn defer(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     move_agent(ctx, &agent.id.to_string(), Move::Defer, What::Deferred { reason, whole })
 }
 
-/// Accepts an agent's work although an audit failed it. What is audited afterwards counts again.
+/// Accepts an agent's work although an audit or a train rejected it. What comes afterwards counts again.
 ///
 /// # Errors
-/// `agent-unknown`; `agent-state` where no audit stands against it; `orchestrator-only` for every process of an agent: no agent
+/// `agent-unknown`; `agent-state` where neither stands against it; `orchestrator-only` for every process of an agent: no agent
 /// clears itself, or another.
 pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     require_no_agent_above(ctx)?;
@@ -102,9 +102,9 @@ pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let tip = tip_of(ctx, &agent)?;
     let tree = Work::look_up(ctx, agent.clone())?.tree(ctx)?;
-    if standing(&ledger.audits(&agent)?, tree).is_none() {
+    if agent.rejected_by_train.is_none() && standing(&ledger.audits(&agent)?, tree).is_none() {
         let short = agent.id.short();
-        let what = format!("no audit stands against agent {short}");
+        let what = format!("no audit and no train stands against agent {short}");
         return Err(
             Error::new(Code::AgentState, what).remedy("to see its history", Remedy::History(short))
         );

@@ -90,7 +90,7 @@ impl From<&FileProblem> for ProblemReport {
 /// The command for a remedy.
 pub fn remedy_command(remedy: &Remedy) -> String {
     match remedy {
-        Remedy::AcceptAudited => "git agent mark accept <agent> -m <why>".to_owned(),
+        Remedy::Accept => "git agent mark accept <agent> -m <why>".to_owned(),
         Remedy::Agents => "git agent list --all".to_owned(),
         Remedy::Agent(id) => format!("git agent show {id}"),
         Remedy::Place(id) => format!("git agent path {id}"),

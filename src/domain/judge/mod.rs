@@ -13,11 +13,9 @@ use super::evidence::{
     NoWorktree, RowEvidence, Says, WorktreeFacts,
 };
 use super::finding::{Finding, FindingCode as Code};
-use super::id::AgentId;
 use super::oid::Oid;
 use super::operation::Reverted;
 use super::path::Quoted;
-use super::report::Audited;
 use super::scope::Denied;
 use super::violation::{
     BundleRule, Reason, Violation, in_worktree, out_of_commit, out_of_worktree, pathspec,
@@ -50,7 +48,8 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         )));
     }
     findings.extend(answer(contract, &evidence.answer));
-    findings.extend(evidence.failed_audit.iter().map(failed_audit));
+    findings.extend(evidence.failed_audit.iter().map(report::failed_audit));
+    findings.extend(evidence.rejected_by_train.then(report::rejected_by_train));
     findings.extend(ledger(&evidence.ledger));
     findings
 }
@@ -347,19 +346,6 @@ fn answer(contract: &Contract, answer: &FinalAnswer) -> Vec<Finding> {
             findings
         }
     }
-}
-
-fn failed_audit(audit: &Audited) -> Finding {
-    let who = audit.auditor.map(AgentId::short).unwrap_or_default();
-    let at = audit.tip.short();
-    Finding::new(
-        Code::AuditFailed,
-        format!(
-            "agent {who} audited {at} and failed it, and no later audit passed the work as it is now"
-        ),
-        "mend what it found and have the work audited anew; to accept it all the same",
-    )
-    .remedy(Remedy::AcceptAudited)
 }
 
 fn dependency(change: &DependencyChange) -> Finding {

@@ -1,7 +1,9 @@
-//! What is wrong with what an agent reported, by the rules of its role.
+//! What is wrong with what an agent reported, by the rules of its role, and what audits and trains said of its work.
 
 use crate::domain::finding::{Finding, FindingCode as Code};
-use crate::domain::report::{NamedThing, ReportRules, RoleReport, key, plain};
+use crate::domain::id::AgentId;
+use crate::domain::report::{Audited, NamedThing, ReportRules, RoleReport, key, plain};
+use crate::error::Remedy;
 use std::collections::BTreeSet;
 
 /// The field whose findings carry tags.
@@ -84,6 +86,28 @@ fn short(value: &str) -> String {
     let end = value.floor_char_boundary(LONGEST);
     let more = if end < value.len() { "…" } else { "" };
     format!("{}{more}", value[..end].escape_debug())
+}
+
+pub(super) fn failed_audit(audit: &Audited) -> Finding {
+    let who = audit.auditor.map(AgentId::short).unwrap_or_default();
+    let at = audit.tip.short();
+    Finding::new(
+        Code::AuditFailed,
+        format!(
+            "agent {who} audited {at} and failed it, and no later audit passed the work as it is now"
+        ),
+        "mend what it found and have the work audited anew; to accept it all the same",
+    )
+    .remedy(Remedy::Accept)
+}
+
+pub(super) fn rejected_by_train() -> Finding {
+    Finding::new(
+        Code::TrainRejected,
+        "a train rejected this work because its checks failed, and no later train accepted it",
+        "mend what they found, or declare the work done for the next train; to accept it all the same",
+    )
+    .remedy(Remedy::Accept)
 }
 
 #[cfg(test)]

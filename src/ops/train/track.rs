@@ -9,7 +9,7 @@ use crate::domain::evidence::Conflict;
 use crate::domain::project::Projects;
 use crate::domain::sandbox::Layering;
 use crate::domain::train::{Culprit, Purpose, Track, WantedCheck};
-use crate::domain::{AgentId, Move, Oid, RequiredChecks, What};
+use crate::domain::{AgentId, FindingCode, Move, Oid, RequiredChecks, What};
 use crate::error::{Code, Error, Result};
 use crate::git::merge::{Stack, StackMerger};
 use crate::git::{MergeResult, Repo};
@@ -506,7 +506,9 @@ impl Stacking<'_, '_, '_> {
             // The verdict is about the target as this train has left it.
             base: self.tip,
             merged_tree: Some(tree),
-            findings: vec![check.finding().name().to_owned()],
+            findings: [check.finding(), FindingCode::TrainRejected]
+                .map(|code| code.name().to_owned())
+                .into(),
             fails_with,
             ..numbered(&self.candidates, candidate)?.plan.verdict.clone()
         };

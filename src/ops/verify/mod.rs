@@ -282,6 +282,8 @@ fn decide(
     if subject.row == RowEvidence::Present {
         let audits = ctx.ledger().audits(&subject.agent)?;
         evidence.failed_audit = standing(&audits, work.tree).cloned();
+        evidence.rejected_by_train =
+            subject.agent.rejected_by_train == Some((work.tree, case.policy));
     }
     if subject.has_branch() {
         add_history(ctx, case, &mut evidence)?;
@@ -289,9 +291,15 @@ fn decide(
     }
     // The judgement, and with it whether check commands are worth running.
     let contract = case.contract(&ctx.repo)?;
+    // The checks of a train are among those that are left out: the next train runs them again.
+    let leaves_train = evidence.rejected_by_train && options.no_commands;
+    if leaves_train {
+        evidence.rejected_by_train = false;
+        evidence.commands = Commands::Skipped;
+    }
     let mut findings = judge(&contract, &evidence);
     // No commands are run on work that must not land anyway.
-    if !findings.iter().any(Finding::rejects) {
+    if !leaves_train && !findings.iter().any(Finding::rejects) {
         evidence.commands = report::run(ctx, options, case, &evidence)?;
         ctx.logged("check commands");
         if evidence.commands != Commands::None {
