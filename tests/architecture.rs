@@ -23,7 +23,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// Words that may appear only below the given places.
 const DOORS: &[(&str, &[&str])] = &[
     ("git2::", &["git/"]),
-    ("gix::", &["git/populate", "git/history/gained.rs"]),
+    ("gix::", &["git/populate", "git/history/gained.rs", "git/objects/raw.rs", "git/repo.rs"]),
     ("gix_", &["git/populate"]),
     ("Command::new", &["git/command.rs", "proc/", "system/elsewhere.rs"]),
     ("target_os", &["system/mod.rs", "proc/sandbox/mod.rs"]),

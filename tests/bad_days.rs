@@ -378,3 +378,46 @@ fn a_worktree_directory_from_the_settings() {
     repo.git(["config", "agent.bundleDir", "../out"]);
     spawn_refused(&repo, &[], "path-invalid", 2);
 }
+
+/// As a power loss leaves it. libgit2 would read such a file without end.
+#[test]
+fn an_object_whose_file_ends_early_holds_no_command_up() {
+    let repo = TestRepo::with_commit();
+    let spawned = repo.spawn_task(TASK, &["--name=x"]);
+    let worktree = Path::new(spawned["worktree_abspath"].as_str().expect("a worktree"));
+    fs::write(worktree.join("src/lib.rs"), "pub fn lib() {}\n").expect("written");
+    git_in(worktree, ["add", "--all"]);
+    git_in(worktree, ["commit", "--quiet", "--message=work"]);
+    let branch = spawned["branch"].as_str().expect("a branch");
+    let objects = ["", "~1", "^{tree}", ":src", ":src/lib.rs"].map(|of| format!("{branch}{of}"));
+    let others = ["main", "main^{tree}", "refs/notes/agents", "refs/notes/agents^{tree}"];
+    for object in objects.iter().map(String::as_str).chain(others) {
+        let oid = repo.git(["rev-parse", object]);
+        let file = repo.path().join(".git/objects").join(&oid[..2]).join(&oid[2..]);
+        let whole = fs::read(&file).expect("a file of its own");
+        fs::remove_file(&file).expect("removed");
+        fs::write(&file, &whole[..whole.len() / 2]).expect("written");
+        for words in [
+            &["list"][..],
+            &["show", "x"],
+            &["diff", "x"],
+            &["verify", "x"],
+            &["merge", "-n", "x"],
+            &["discard", "-n", "x"],
+            &["gc", "-n"],
+            &["doctor"],
+        ] {
+            let mut command = isolated("timeout", &repo.path());
+            command.args(["60", env!("CARGO_BIN_EXE_git-agent")]).args(words);
+            let output = command.output().expect("starts");
+            let said = describe(&output);
+            assert!(
+                output.status.code().is_some_and(|code| code <= 4),
+                "{object} {words:?}: {said}"
+            );
+        }
+        fs::write(&file, &whole).expect("written");
+    }
+    git_in(worktree, ["fsck", "--strict"]);
+    assert_eq!(git_in(worktree, ["log", "-1", "--format=%s"]), "work");
+}

@@ -346,6 +346,9 @@ impl Repo {
         let trees = (!different.is_empty()).then(|| Ok::<_, Error>((tree(old)?, tree(new)?)));
         let trees = trees.transpose()?;
         for one in different {
+            for (_, blob) in [one.old, one.new].into_iter().flatten() {
+                self.require_readable(blob)?;
+            }
             options.pathspec(one.path);
         }
         let (old, new) = (trees.as_ref().map(|(old, _)| old), trees.as_ref().map(|(_, new)| new));

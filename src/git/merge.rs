@@ -399,6 +399,7 @@ impl Repo {
     /// What a commit wrote since its merge base with another one; `None` where there is not one merge base, or it did more
     /// than write files.
     fn fork(&self, ours: Oid, theirs: Oid) -> Result<Option<Fork>> {
+        self.require_readable_history(&[ours, theirs])?;
         let (ours, theirs) = (to_git2(ours)?, to_git2(theirs)?);
         let Ok(bases) = self.inner.merge_bases(ours, theirs) else {
             return Ok(None);
@@ -420,6 +421,8 @@ impl Repo {
 
     /// What one side wrote; `None` where it did anything else.
     fn written(&self, base: git2::Oid, side: git2::Oid) -> Result<Option<Written>> {
+        // Reads what the comparison reads.
+        self.tree_changes(&[from_git2(base)], from_git2(side))?;
         let tree = |oid| self.inner.find_tree(oid);
         let diff = tree(base).and_then(|base| {
             let side = tree(side)?;

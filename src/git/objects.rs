@@ -2,10 +2,10 @@
 
 mod limits;
 pub mod quarantine;
-mod raw_commit;
+mod raw;
 
-pub use raw_commit::RawCommit;
-pub(in crate::git) use raw_commit::fold_header;
+pub use raw::RawCommit;
+pub(in crate::git) use raw::fold_header;
 
 use super::files::admin_dir::retry_if_pruned;
 use super::files::{descent, untrusted};
@@ -18,7 +18,6 @@ use crate::error::{Code, Error, IoContext, Result};
 use std::collections::HashSet;
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Who did something and when, in the form of git's commit headers.
@@ -227,6 +226,7 @@ impl Repo {
     /// # Errors
     /// `repo-corrupt` when it is missing or no commit.
     pub fn read_commit(&self, oid: Oid) -> Result<Commit> {
+        self.require_readable(oid)?;
         let commit =
             self.inner.find_commit(to_git2(oid)?).map_err(|error| corrupt(oid, "commit", error))?;
         Ok(Commit {
@@ -300,6 +300,7 @@ impl Repo {
     /// # Errors
     /// `git-failed` when history cannot be walked.
     pub fn merge_base(&self, one: Oid, two: Oid) -> Result<Option<Oid>> {
+        self.require_readable_history(&[one, two])?;
         match self.inner.merge_base(to_git2(one)?, to_git2(two)?) {
             Ok(base) => Ok(Some(from_git2(base))),
             Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
@@ -308,6 +309,18 @@ impl Repo {
     }
 
     pub(in crate::git) fn read_object(&self, oid: Oid, kind: git2::ObjectType) -> Result<Vec<u8>> {
+        let (found, content) = match self.read_loose(oid)? {
+            Some(loose) => loose,
+            None => self.read_packed(oid, kind)?,
+        };
+        if found != kind {
+            let what = format!("object {oid} is a {}, not a {}", found.str(), kind.str());
+            return Err(Error::new(Code::RepoCorrupt, what));
+        }
+        Ok(content)
+    }
+
+    fn read_packed(&self, oid: Oid, kind: git2::ObjectType) -> Result<(git2::ObjectType, Vec<u8>)> {
         let odb = self
             .inner
             .odb()
@@ -322,13 +335,7 @@ impl Repo {
             answer => answer,
         };
         let object = object.map_err(|error| corrupt(oid, kind.str(), error))?;
-        if object.kind() != kind {
-            return Err(Error::new(
-                Code::RepoCorrupt,
-                format!("object {oid} is a {}, not a {}", object.kind().str(), kind.str()),
-            ));
-        }
-        Ok(object.data().to_owned())
+        Ok((object.kind(), object.data().to_owned()))
     }
 
     fn write_object(&self, kind: git2::ObjectType, data: &[u8]) -> Result<Oid> {
@@ -338,22 +345,34 @@ impl Repo {
         let oid = from_git2(written.map_err(|error| failed(what, error))?);
         // Scratch objects are written to a place that no power loss can have touched: it is made
         // for this command.
-        if !self.is_scratch() {
-            self.fill_if_lost(oid, kind, data)?;
+        if !self.is_scratch() && untrusted::is_lost_object(&self.loose_file(oid)) {
+            self.replace(oid, kind, data)?;
         }
         Ok(oid)
     }
 
-    /// Writes an object once more whose file has no content, or zeros. A power loss leaves such files, and libgit2, as git, takes an
-    /// object for written if there is a file of its name.
-    fn fill_if_lost(&self, oid: Oid, kind: git2::ObjectType, data: &[u8]) -> Result<()> {
-        let hex = oid.to_hex();
-        let name = Path::new(&hex[..2]).join(&hex[2..]);
-        let objects = self.common_dir().join("objects");
-        let file = objects.join(&name);
-        if !untrusted::is_lost_object(&file) {
-            return Ok(());
+    /// Writes an object for what was found beside damage. A file of its name that begins as one and cannot be read is replaced, too; to
+    /// look for that takes as long again as writing.
+    ///
+    /// # Errors
+    /// As [`Repo::write_blob`].
+    pub(in crate::git) fn write_readable(
+        &self,
+        kind: git2::ObjectType,
+        data: &[u8],
+    ) -> Result<Oid> {
+        let oid = self.write_object(kind, data)?;
+        if !self.is_scratch() && self.read_object(oid, kind).is_err() {
+            self.replace(oid, kind, data)?;
         }
+        Ok(oid)
+    }
+
+    /// Writes an object once more whose file has no content, or another. A power loss leaves such files, and libgit2, as git, takes an
+    /// object for written if there is a file of its name.
+    fn replace(&self, oid: Oid, kind: git2::ObjectType, data: &[u8]) -> Result<()> {
+        let objects = self.common_dir().join("objects");
+        let file = self.loose_file(oid);
         // What a kill leaves under this name, `git gc` removes.
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -363,6 +382,7 @@ impl Repo {
         let written = made.odb().and_then(|odb| odb.write(kind, data));
         written.map_err(fail)?;
         // No reader misses the object, even if another process writes it at this moment: a rename puts one whole file in place of another.
+        let name = file.strip_prefix(&objects).unwrap_or(&file);
         let renamed = fs::rename(apart.join("objects").join(name), &file);
         let removed = descent::remove(&apart);
         renamed.and(removed).at("could not replace", &file)
@@ -383,31 +403,6 @@ fn corrupt(oid: Oid, kind: &str, error: git2::Error) -> Error {
         return corrupt.absence();
     }
     corrupt
-}
-
-// How much of the disk the files of a tree take.
-
-/// What nearly every file system gives to a file at a time, in bytes.
-const BLOCK: u64 = 4096;
-
-impl Repo {
-    /// How much of the disk the files of a tree take, in bytes; `None` in a partial clone, where git would fetch the objects that
-    /// are not here. Filters that change the size of a file are not looked at.
-    ///
-    /// # Errors
-    /// `git-missing`, `git-failed`.
-    pub fn disk_use(&self, tree: Oid) -> Result<Option<u64>> {
-        if self.is_partial() {
-            return Ok(None);
-        }
-        let mut list = self.plumbing();
-        list.args(["ls-tree", "-r", "-z", "--format=%(objectsize)"]);
-        list.arg(tree.to_hex());
-        let listed = command::successful(list)?;
-        let sizes = command::names(&listed)
-            .filter_map(|size| std::str::from_utf8(size).ok()?.parse::<u64>().ok());
-        Ok(Some(sizes.map(|size| size.next_multiple_of(BLOCK)).sum()))
-    }
 }
 
 // Objects that a partial clone left out and its remote has promised to send.

@@ -7,6 +7,8 @@ use crate::domain::{Oid, OperationId, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::STAND_IN;
 use scratch_objects::ScratchObjects;
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -20,6 +22,17 @@ pub struct Repo {
     pub(in crate::git) scratch_objects: Option<ScratchObjects>,
     /// What all that one command writes has in common, drawn when it is first asked for.
     operation: Arc<OnceLock<OperationId>>,
+    /// The objects that are in no pack.
+    pub(in crate::git) loose: LooseObjects,
+}
+
+/// The objects that are files of their own, below `.git/objects`.
+pub(in crate::git) struct LooseObjects {
+    pub files: gix::odb::loose::Store,
+    /// Those that were found readable.
+    pub readable: RefCell<HashSet<Oid>>,
+    /// The commits whose history was.
+    pub walked: RefCell<HashSet<Oid>>,
 }
 
 /// What a revision named.
@@ -38,7 +51,18 @@ impl Repo {
             Error::io(format!("could not resolve {}", inner.commondir().display()), source)
         })?;
         require_own_common_dir(inner.path(), &common_dir)?;
-        Ok(Repo { inner, common_dir, scratch_objects: None, operation: Arc::default() })
+        let objects = common_dir.join("objects");
+        Ok(Repo {
+            inner,
+            common_dir,
+            scratch_objects: None,
+            operation: Arc::default(),
+            loose: LooseObjects {
+                files: gix::odb::loose::Store::at(objects, gix::hash::Kind::Sha1),
+                readable: RefCell::default(),
+                walked: RefCell::default(),
+            },
+        })
     }
 
     /// The operation that what is written through this repository belongs to.
@@ -192,6 +216,12 @@ impl Repo {
             .hint("to see what there is, run git branch --all")
             .because(words(&error))
         };
+        // An expression such as `main~2` begins with what it goes out from.
+        let start = revision.split(['~', '^', '@', ':']).next().unwrap_or_default();
+        let named = self.inner.resolve_reference_from_short_name(start);
+        let named = named.ok().and_then(|reference| reference.resolve().ok()?.target());
+        let named = named.map(from_git2).or_else(|| self.object_with_prefix(start));
+        self.require_readable_history(named.as_slice())?;
         let (object, reference) = match self.inner.revparse_ext(revision) {
             Ok(found) => found,
             Err(_) if revision == "HEAD" && self.head_is_unborn() => {

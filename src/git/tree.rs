@@ -1,8 +1,10 @@
 //! Tree objects as git stores them: `<octal mode> <name>\0<20 bytes>` repeated, ordered by name with
 //! directories compared as if their name ended in `/` (git's `tree.c: base_name_compare`).
 
+use super::{Repo, command};
 use crate::domain::Oid;
 use crate::domain::path::split_once;
+use crate::error::Result;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
@@ -127,6 +129,31 @@ pub fn order(one: &Entry, two: &Entry) -> Ordering {
         entry.name.iter().copied().chain(end)
     }
     key(one).cmp(key(two))
+}
+
+// How much of the disk the files of a tree take.
+
+/// What nearly every file system gives to a file at a time, in bytes.
+const BLOCK: u64 = 4096;
+
+impl Repo {
+    /// How much of the disk the files of a tree take, in bytes; `None` in a partial clone, where git would fetch the objects that
+    /// are not here. Filters that change the size of a file are not looked at.
+    ///
+    /// # Errors
+    /// `git-missing`, `git-failed`.
+    pub fn disk_use(&self, tree: Oid) -> Result<Option<u64>> {
+        if self.is_partial() {
+            return Ok(None);
+        }
+        let mut list = self.plumbing();
+        list.args(["ls-tree", "-r", "-z", "--format=%(objectsize)"]);
+        list.arg(tree.to_hex());
+        let listed = command::successful(list)?;
+        let sizes = command::names(&listed)
+            .filter_map(|size| std::str::from_utf8(size).ok()?.parse::<u64>().ok());
+        Ok(Some(sizes.map(|size| size.next_multiple_of(BLOCK)).sum()))
+    }
 }
 
 #[cfg(test)]

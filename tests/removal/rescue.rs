@@ -45,7 +45,10 @@ fn a_file_comes_back_whose_object_was_there_in_name_alone() {
     let agent = Agent::new();
     agent.write("src/new.rs", "pub fn new() {}\n");
     agent.write("src/more.rs", "pub fn more() {}\n");
-    for (file, left) in [("src/new.rs", &[0; 24][..]), ("src/more.rs", &[])] {
+    agent.write("src/half.rs", "pub fn half() {}\n");
+    // The last begins as deflated data does.
+    let lefts = [&[0; 24][..], &[], b"\x78\x01\x4b\xca\xc9"];
+    for (file, left) in ["src/new.rs", "src/more.rs", "src/half.rs"].into_iter().zip(lefts) {
         let name = agent.git(&["hash-object", file]);
         let (directory, rest) = name.split_at(2);
         let directory = agent.repo.path().join(".git/objects").join(directory);

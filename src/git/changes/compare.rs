@@ -275,6 +275,7 @@ impl Repo {
         if let Some(shallow) = self.shallow_below(&roots)? {
             return self.proven_between(&shallow, hidden, tip, &roots);
         }
+        self.require_readable_history(&roots)?;
         let fail = |error| failed(&format!("could not walk the history of {tip}"), error);
         let mut walk = self.inner.revwalk().map_err(fail)?;
         walk.set_sorting(git2::Sort::TOPOLOGICAL | git2::Sort::REVERSE).map_err(fail)?;
@@ -290,6 +291,7 @@ impl Repo {
     /// # Errors
     /// `git-failed`.
     pub fn newest_commits(&self, tip: Oid, limit: usize) -> Result<Vec<Oid>> {
+        self.require_readable_history(&[tip])?;
         let fail = |error| failed(&format!("could not walk the history of {tip}"), error);
         let mut walk = self.inner.revwalk().map_err(fail)?;
         // In this order git walks no further than it is asked.

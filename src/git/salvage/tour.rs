@@ -10,8 +10,9 @@ use crate::git::files::descent::Descent;
 use crate::git::files::layer::{LayerEntry, WorktreeLayer, is_whiteout};
 use crate::git::files::untrusted;
 use crate::git::objects::Commit;
-use crate::git::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK};
+use crate::git::tree::{DIRECTORY, EXECUTABLE, Entry, FILE, SYMLINK, serialize};
 use crate::git::{Repo, command};
+use git2::ObjectType;
 use rustix::fs::FileType;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -126,7 +127,7 @@ impl<'a> Tour<'a> {
             }
             let tree = match entries.as_slice() {
                 [] => None,
-                _ => Some(self.repo.write_tree(entries)?),
+                _ => Some(self.tree(entries)?),
             };
             let Some(above) = open.last_mut() else {
                 self.found.tree = tree;
@@ -164,7 +165,7 @@ impl<'a> Tour<'a> {
                     FileType::Symlink => {
                         let target = self.descent.link(&name);
                         let target = target.at("could not read", self.shown())?;
-                        Some((SYMLINK, self.repo.write_blob(target.as_bytes())?))
+                        Some((SYMLINK, self.blob(target.as_bytes())?))
                     }
                     FileType::Directory => {
                         directory.waiting.push(name.clone());
@@ -210,7 +211,7 @@ impl<'a> Tour<'a> {
         while beside.iter().any(|entry| entry.name.eq_ignore_ascii_case(&name)) {
             name.push(b'-');
         }
-        Ok(Some(Entry { mode: DIRECTORY, name, oid: self.repo.write_tree(entries)? }))
+        Ok(Some(Entry { mode: DIRECTORY, name, oid: self.tree(entries)? }))
     }
 
     /// Adds a name to the path.
@@ -245,6 +246,14 @@ impl<'a> Tour<'a> {
         is_ignored || self.bundle == Some(&self.path)
     }
 
+    fn blob(&self, content: &[u8]) -> Result<Oid> {
+        self.repo.write_readable(ObjectType::Blob, content)
+    }
+
+    fn tree(&self, entries: Vec<Entry>) -> Result<Oid> {
+        self.repo.write_readable(ObjectType::Tree, &serialize(entries))
+    }
+
     fn file(&self, name: &OsStr) -> Result<(u32, Oid)> {
         let path = self.shown();
         let file = self.descent.file(name).at("could not read", &path)?;
@@ -258,7 +267,7 @@ impl<'a> Tour<'a> {
                 let grown = Err(std::io::Error::other("it grows while it is read"));
                 return grown.at("could not read", &path);
             }
-            return Ok((mode, self.repo.write_blob(&content)?));
+            return Ok((mode, self.blob(&content)?));
         }
         // Git reads it piece by piece.
         let mut hash = self.repo.plumbing();

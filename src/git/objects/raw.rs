@@ -1,5 +1,5 @@
 //! Commits as their objects say, whatever a shallow clone or grafts make of their parents, with the headers that
-//! git gives no meaning, such as `agent-policy`.
+//! git gives no meaning, such as `agent-policy`; and objects that are files of their own, read as those files are.
 //!
 //! Such headers stand after git's own. git keeps them wherever it keeps the commit itself, and drops them when it makes a
 //! commit anew: in a rebase or a cherry-pick. A value of several lines is folded as git folds a signature: every line
@@ -7,10 +7,13 @@
 
 use super::last_trailer;
 use crate::domain::Oid;
-use crate::error::Result;
-use crate::git::Repo;
-use crate::git::repo::{failed, from_git2};
+use crate::error::{Code, Error, Result};
+use crate::git::repo::{failed, from_git2, to_git2};
+use crate::git::{Repo, command};
+use gix::objs::Kind;
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::path::PathBuf;
 
 /// The headers of a signature, which names the bytes of the commit that it stands in.
 const SIGNATURES: [&str; 2] = ["gpgsig", "gpgsig-sha256"];
@@ -137,6 +140,100 @@ impl Repo {
     pub fn write_raw_commit(&self, commit: &RawCommit) -> Result<Oid> {
         self.write_object(git2::ObjectType::Commit, &commit.bytes)
     }
+}
+
+// Objects that are in no pack, before libgit2 reads them.
+//
+// libgit2 1.9 never ends with a file whose deflated data ends early, as a power loss leaves it: its loop over inflate(3) takes a call
+// that made nothing for progress. gitoxide reports such a file, so it reads these objects, and looks at those that libgit2 will read.
+
+/// So many commits that are in packs one below the other have none below them that is not.
+const PACKED_ABOVE: usize = 32;
+
+impl Repo {
+    /// The file of an object that is in no pack.
+    pub(super) fn loose_file(&self, oid: Oid) -> PathBuf {
+        let hex = oid.to_hex();
+        self.common_dir().join("objects").join(&hex[..2]).join(&hex[2..])
+    }
+
+    /// The kind and the content of an object that is a file of its own; `None` for one in a pack, or that is not here.
+    ///
+    /// # Errors
+    /// `repo-corrupt` where the file cannot be read and git finds no other copy.
+    pub(super) fn read_loose(&self, oid: Oid) -> Result<Option<(git2::ObjectType, Vec<u8>)>> {
+        let mut content = Vec::new();
+        let kind =
+            match self.loose.files.try_find(&gix::ObjectId::Sha1(*oid.as_bytes()), &mut content) {
+                Ok(Some(object)) => match object.kind {
+                    Kind::Blob => git2::ObjectType::Blob,
+                    Kind::Tree => git2::ObjectType::Tree,
+                    Kind::Commit => git2::ObjectType::Commit,
+                    Kind::Tag => git2::ObjectType::Tag,
+                },
+                Ok(None) => return Ok(None),
+                // Every reader prefers a pack, so with a copy in one the file is never read.
+                Err(error) => {
+                    let mut git = self.plumbing();
+                    git.args(["cat-file", "-p"]).arg(oid.to_hex());
+                    return match command::successful(git) {
+                        Ok(_) => Ok(None),
+                        Err(_) => Err(unreadable(oid).because(error)),
+                    };
+                }
+            };
+        let hashed = git2::Oid::hash_object(kind, &content);
+        if hashed.is_ok_and(|hashed| from_git2(hashed) == oid) {
+            return Ok(Some((kind, content)));
+        }
+        Err(unreadable(oid).because("its content is another one"))
+    }
+
+    /// Checks that libgit2 can read an object.
+    ///
+    /// # Errors
+    /// `repo-corrupt`.
+    pub(in crate::git) fn require_readable(&self, oid: Oid) -> Result<()> {
+        if !self.loose.readable.borrow().contains(&oid) && self.read_loose(oid)?.is_some() {
+            self.loose.readable.borrow_mut().insert(oid);
+        }
+        Ok(())
+    }
+
+    /// Checks that libgit2 can walk the history of commits.
+    ///
+    /// # Errors
+    /// `repo-corrupt`.
+    pub(in crate::git) fn require_readable_history(&self, tips: &[Oid]) -> Result<()> {
+        let mut next: Vec<_> = tips.iter().map(|tip| (*tip, 0)).collect();
+        let mut seen = HashSet::new();
+        while let Some((oid, packed)) = next.pop() {
+            if self.loose.walked.borrow().contains(&oid) || !seen.insert(oid) {
+                continue;
+            }
+            match self.read_loose(oid)? {
+                Some((_, bytes)) => {
+                    next.extend(RawCommit { bytes }.parents().into_iter().map(|it| (it, 0)));
+                }
+                // A commit of a run comes in a pack, and stands on the one that its spawn made.
+                None if packed < PACKED_ABOVE => {
+                    let commit = to_git2(oid).map(|oid| self.inner.find_commit(oid).ok());
+                    let parents =
+                        commit?.into_iter().flat_map(|it| it.parent_ids().collect::<Vec<_>>());
+                    next.extend(parents.map(|parent| (from_git2(parent), packed + 1)));
+                }
+                None => {}
+            }
+        }
+        // All of them or none: a second question must get the same answer.
+        self.loose.walked.borrow_mut().extend(seen);
+        Ok(())
+    }
+}
+
+fn unreadable(oid: Oid) -> Error {
+    Error::new(Code::RepoCorrupt, format!("could not read object {oid}"))
+        .hint("to check the repository, run git fsck")
 }
 
 /// The lines that a header takes in a commit, the line feed at its end included.
