@@ -143,6 +143,16 @@ fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     require_own(ctx, &agent)?;
     require_undecided(ctx, &agent)?;
+    // A clone of its own has a ledger that counts for no other process.
+    let spooled = || {
+        let reporter = Reporter::new(ctx)?;
+        Ok(MoveReport { status: Some("spooled"), agent: reporter.agent(ctx, &agent) })
+    };
+    let spool = ctx.env.spool.as_ref();
+    let is_apart = spool.is_some_and(|spool| !spool.starts_with(ctx.repo.common_dir()));
+    if is_apart && CurrentAgent::is_of(&ctx.env, &agent) && spool::leave_declaration(ctx, &what)? {
+        return spooled();
+    }
     // Inside the fence the ledger cannot be written; the supervisor then records what lies in the
     // spool.
     match move_agent(ctx, &agent.id.to_string(), step, what.clone()) {
@@ -151,10 +161,7 @@ fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
                 && CurrentAgent::is_of(&ctx.env, &agent)
                 && spool::leave_declaration(ctx, &what)? =>
         {
-            Ok(MoveReport {
-                status: Some("spooled"),
-                agent: Reporter::new(ctx)?.agent(ctx, &agent),
-            })
+            spooled()
         }
         moved => moved,
     }

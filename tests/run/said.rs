@@ -124,22 +124,26 @@ fn require(said: &str, end: &str, expected: &str) {
 
 #[test]
 fn a_failure_that_was_said_is_in_the_answer_until_a_person_says_otherwise() {
-    let repo = TestRepo::with_commit();
-    let id = repo.spawn_task(TASK, &[])["agent_id"].as_str().expect("an id").to_owned();
-    let program = env!("CARGO_BIN_EXE_git-agent");
-    let script = format!("{WORKS} {program} fail --reason 'no idea'");
-    let output = command(&repo, &id, &["--format=json"], &script).output().expect("starts");
-    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(
-        (&report["status"], &report["failure"], &report["verdict"]),
-        (&json!("failed"), &json!("no idea"), &json!("accept"))
-    );
-    let again = repo.agent(&["fail", &id, "--reason=once more"]);
-    crate::verify::refused(&again, "agent-state", 3);
-    // By name it is a person who takes it.
-    assert_eq!(repo.agent_json(&["done", &id])["state"], "done");
-    assert_eq!(repo.agent_json(&["merge", &id])["outcome"], "merged");
+    // A clone of its own has a ledger of its own, in which it would be lost.
+    for isolation in ["worktree", "clone"] {
+        let repo = TestRepo::with_commit();
+        let spawned = repo.spawn_task(TASK, &["--isolation", isolation]);
+        let id = spawned["agent_id"].as_str().expect("an id").to_owned();
+        let program = env!("CARGO_BIN_EXE_git-agent");
+        let script = format!("{WORKS} {program} fail --reason 'no idea'");
+        let output = command(&repo, &id, &["--format=json"], &script).output().expect("starts");
+        assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(
+            (&report["status"], &report["failure"], &report["verdict"]),
+            (&json!("failed"), &json!("no idea"), &json!("accept"))
+        );
+        let again = repo.agent(&["fail", &id, "--reason=once more"]);
+        crate::verify::refused(&again, "agent-state", 3);
+        // By name it is a person who takes it.
+        assert_eq!(repo.agent_json(&["done", &id])["state"], "done");
+        assert_eq!(repo.agent_json(&["merge", &id])["outcome"], "merged");
+    }
 }
 
 #[test]
