@@ -406,6 +406,14 @@ fn a_branch_that_a_power_loss_emptied_is_at_its_last_commit_again() {
     mend(&patient);
     let row = patient.repo.agent_json(&["show", &patient.id]);
     assert_eq!(row["spawn_commit"], tip(&patient).as_str());
+    // HEAD of its worktree has a reflog as well, which knows the newest commit.
+    let other = Patient::new();
+    let before = tip(&other);
+    empty(&other, &other.branch);
+    let log = other.git_dir().join("logs/refs/heads");
+    std::fs::remove_file(log.join(&other.branch)).expect("removed");
+    mend(&other);
+    assert_eq!(tip(&other), before);
     // Of one that a spawn had not noted yet nothing is known, and nothing is lost.
     let unknown = "agent/third-20260101T000000Z-0123abcd";
     empty(&patient, unknown);

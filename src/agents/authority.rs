@@ -63,8 +63,10 @@ pub(crate) fn require_may_spawn(home: &CurrentAgent) -> Result<()> {
         return Ok(());
     }
     let what = format!("agent {} may not spawn agents", home.agent.id.short());
-    Err(Error::new(Code::RecursionRefused, what)
-        .hint("to ask for help instead, write it into handoffs.md and finish"))
+    Err(Error::new(Code::RecursionRefused, what).hint(format!(
+        "to ask for help instead, write it into {} and finish",
+        home.bundle().join("handoffs.md").display()
+    )))
 }
 
 /// Refuses to say how an agent's work ended from inside another agent.

@@ -30,23 +30,30 @@ pub(crate) fn leave(ctx: &Ctx, spool: &Path, nonce: &str, content: &[u8]) -> Res
     Ok(spool.join(name))
 }
 
-/// Leaves word in a spool that the agent was handed messages, where it may not write that down itself.
+/// Checks that messages are for the agent whose spool this is: the receipts in it are its agent's.
 ///
 /// # Errors
-/// `orchestrator-only` for the messages of another reader: the receipts in a spool are its agent's. `disk-full`, `repo-read-only`, `io`.
+/// `orchestrator-only`.
+pub(crate) fn require_own_reader(spool: &Path, reader: &Reader) -> Result<()> {
+    let (own, name) = (spool.file_name().unwrap_or_default(), handle(reader.name.as_str()));
+    if own == name.as_str() {
+        return Ok(());
+    }
+    let what = format!("an agent receives its own messages, and these are for {name}");
+    Err(Error::new(Code::OrchestratorOnly, what)
+        .remedy("to look at them", Remedy::Messages(Some(name))))
+}
+
+/// Leaves word in a spool that its agent was handed messages, where it may not write that down itself.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `io`.
 pub(crate) fn leave_receipt(
     ctx: &Ctx,
     spool: &Path,
-    reader: &Reader,
     ids: &[MessageId],
     handing: Handing,
 ) -> Result<()> {
-    let (own, name) = (spool.file_name().unwrap_or_default(), handle(reader.name.as_str()));
-    if own != name.as_str() {
-        let what = format!("an agent receives its own messages, and these are for {name}");
-        return Err(Error::new(Code::OrchestratorOnly, what)
-            .remedy("to look at them", Remedy::Messages(Some(name))));
-    }
     let nonce = hex(&ctx.nonce()?);
     leave(ctx, spool, &nonce, &Received::new(ids, handing).to_bytes()).map(drop)
 }

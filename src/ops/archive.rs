@@ -3,7 +3,7 @@
 use crate::agents::Ctx;
 use crate::agents::authority::require_orchestrator;
 use crate::agents::names::reader_of;
-use crate::agents::spool::leave_receipt;
+use crate::agents::spool::{leave_receipt, require_own_reader};
 use crate::domain::MessageId;
 use crate::domain::message::{Handing, Retention};
 use crate::error::Result;
@@ -89,7 +89,8 @@ pub fn acknowledge(ctx: &Ctx, agent: Option<&str>, ids: &[String]) -> Result<Ack
     }
     let fresh = match &ctx.env.spool {
         Some(spool) => {
-            leave_receipt(ctx, spool, &reader, &wanted, Handing::Archive)?;
+            require_own_reader(spool, &reader)?;
+            leave_receipt(ctx, spool, &wanted, Handing::Archive)?;
             // Which of them are new is known to the process that collects the spool; here they are
             // only noted.
             wanted.clone()

@@ -6,7 +6,7 @@
 
 use crate::agents::Ctx;
 use crate::agents::names::reader_of;
-use crate::agents::spool::{leave_receipt, sweep_spools};
+use crate::agents::spool::{leave_receipt, require_own_reader, sweep_spools};
 use crate::domain::message::{Handing, Kind};
 use crate::error::Result;
 use crate::ops::mail::{MessageReport, Standing};
@@ -65,6 +65,9 @@ pub struct ReceiveReport {
 pub fn receive(ctx: &Ctx, options: &ReceiveOptions, patience: Patience) -> Result<ReceiveReport> {
     let begin = Instant::now();
     let (reader, called) = reader_of(ctx, options.agent.as_deref())?;
+    if let (Some(spool), Some(_)) = (&ctx.env.spool, options.handing) {
+        require_own_reader(spool, &reader)?;
+    }
     // Before the first look, so that nothing arrives unheard in between.
     let watch = (patience != Patience::None).then(|| Watch::begin(ctx.repo.common_dir()));
     sweep(ctx);
@@ -118,7 +121,7 @@ fn hand_out(ctx: &Ctx, reader: &Reader, options: &ReceiveOptions) -> Result<Vec<
         let messages = look(&mailbox, &waiting)?;
         if !waiting.is_empty() {
             let ids: Vec<_> = waiting.into_iter().map(|open| open.id).collect();
-            leave_receipt(ctx, spool, reader, &ids, handing)?;
+            leave_receipt(ctx, spool, &ids, handing)?;
             // Until the supervisor has written it, the next call would hand the same messages out.
             let left = Instant::now();
             while left.elapsed() < FOR_RECEIPT

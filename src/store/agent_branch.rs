@@ -143,6 +143,7 @@ fn is_blank(file: &Path) -> bool {
 }
 
 /// Has such a file name what its reflog says that it did, or else another commit, and gives that; removes it where neither is there.
+/// `newer` is where HEAD of its worktree was last, which counts where it is a descendant of that.
 ///
 /// # Errors
 /// `hook-refused`, `git-failed`, `io`.
@@ -150,10 +151,14 @@ pub fn mend(
     repo: &Repo,
     name: &str,
     otherwise: Option<Oid>,
+    newer: Option<Oid>,
     who: &Identity,
 ) -> Result<Option<Oid>> {
     let mut known = repo.reflog_oids(name)?.into_iter().chain(otherwise);
     let tip = known.find(|oid| repo.read_commit(*oid).is_ok());
+    let stands_on =
+        |newer: &Oid, tip| repo.merge_base(*newer, tip).is_ok_and(|base| base == Some(tip));
+    let tip = tip.map(|tip| newer.filter(|newer| stands_on(newer, tip)).unwrap_or(tip));
     let lost = repo.tip(name)?;
     match tip {
         Some(tip) => drop(repo.swap_ref(name, lost, tip, who, "agent: repair")?),

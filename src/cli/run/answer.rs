@@ -68,8 +68,9 @@ impl Answer for RunReport {
         match &self.verdict {
             Some(Some(verdict)) if is_accepted => {
                 text.push_str(&format!("  verdict {}\n", paint(GOOD, verdict)));
+                // What its agent calls failed is not for landing without a second thought.
                 let landing = verified
-                    .filter(|report| report.verdict.can_land())
+                    .filter(|report| report.verdict.can_land() && self.failure.is_none())
                     .and_then(|report| report.verdict.landing.as_ref());
                 if let Some(landing) = landing {
                     let next = paint(HINT, "next:");

@@ -534,13 +534,15 @@ pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorF
 
 fn emptied_branch(survey: &Survey, name: String) -> DoctorFinding {
     let mut rows = survey.rows().iter();
-    let owner = rows.find(|agent| agent.branch.as_ref() == Some(&name));
-    let otherwise = owner.map(|agent| agent.spawn_commit);
+    let owner = rows.find(|agent| agent.branch.as_ref() == Some(&name)).cloned();
     let short = branch_name(&name);
     let what = format!("the branch {short} names nothing, or a commit that is lost");
     DoctorFinding::curable(Sign::BranchEmptied, what, move |ctx| {
         let who = chain::identity(&ctx.repo, ctx.now());
-        let tip = agent_branch::mend(&ctx.repo, &name, otherwise, &who)?;
+        let otherwise = owner.as_ref().map(|agent| agent.spawn_commit);
+        let head = owner.as_ref().filter(|agent| is_on(ctx, agent, &name));
+        let head = head.and_then(|agent| last_head(ctx, agent));
+        let tip = agent_branch::mend(&ctx.repo, &name, otherwise, head, &who)?;
         Ok(tip.map_or("removed it".to_owned(), |tip| format!("it is at {tip} again")))
     })
 }
@@ -579,6 +581,12 @@ fn is_agents(ctx: &Ctx, tip: Oid) -> bool {
     let commit = ctx.repo.read_commit(tip).ok();
     let has_trailer = |commit: &Commit| TRAILERS.iter().any(|name| commit.trailer(name).is_some());
     !is_under_way && commit.as_ref().is_some_and(has_trailer)
+}
+
+/// Whether HEAD of an agent's worktree is on a branch.
+fn is_on(ctx: &Ctx, agent: &Agent, branch: &str) -> bool {
+    let head = untrusted::read(&worktree::admin_dir(&ctx.repo, agent.id), Path::new("HEAD"), 4096);
+    head.is_some_and(|head| head == format!("ref: {branch}\n").as_bytes())
 }
 
 /// Where HEAD of an agent's worktree last was, by its reflog.
