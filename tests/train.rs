@@ -783,6 +783,7 @@ fn what_a_train_rejected_stays_rejected_until_the_work_or_the_answer_is_another(
     assert!(fleet.repo.agent(&["verify", "--no-commands", bad]).status.success());
     refused(&["merge", bad]);
     // A train runs them again, and gives the same answer.
+    fleet.repo.agent_json(&["amend", bad, "--add-scope=README.md", "-m", "to write more"]);
     fleet.repo.agent_json(&["done", bad]);
     refused(&["merge", bad]);
     let (answer, _) = fleet.train(&["--all"]);

@@ -95,8 +95,9 @@ pub struct Agent {
     pub baseline: Option<Oid>,
     /// The verdict that still stands; a re-opening voids it.
     pub verdict: Option<Verified>,
-    /// The tree and the policy of work that a train rejected, as long as neither a later train nor a person has accepted that.
-    pub rejected_by_train: Option<(Oid, Oid)>,
+    /// The tree of work that a train rejected, as long as neither a later train nor a person has accepted that. No other policy lifts it:
+    /// the checks may be those of the target.
+    pub rejected_by_train: Option<Oid>,
     /// The commit it landed as, and where.
     pub landed: Option<(Oid, String)>,
     /// The tip of its branch that landed so; absent in rows of old, and where another program landed it.
@@ -490,10 +491,9 @@ impl Agent {
                 self.baseline = facts.baseline;
             }
             What::Verified(verdict) => {
-                let work = (verdict.tree, verdict.policy);
                 if verdict.is_of_train() {
-                    self.rejected_by_train = Some(work);
-                } else if verdict.accepted && self.rejected_by_train == Some(work) {
+                    self.rejected_by_train = Some(verdict.tree);
+                } else if verdict.accepted && self.rejected_by_train == Some(verdict.tree) {
                     self.rejected_by_train = None;
                 }
                 self.verdict = Some(verdict.clone());

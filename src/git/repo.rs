@@ -216,8 +216,9 @@ impl Repo {
             .hint("to see what there is, run git branch --all")
             .because(words(&error))
         };
-        // An expression such as `main~2` begins with what it goes out from.
+        // An expression such as `main~2` begins with what it goes out from, which is HEAD where nothing is named.
         let start = revision.split(['~', '^', '@', ':']).next().unwrap_or_default();
+        let start = if start.is_empty() { "HEAD" } else { start };
         let named = self.inner.resolve_reference_from_short_name(start);
         let named = named.ok().and_then(|reference| reference.resolve().ok()?.target());
         let named = named.map(from_git2).or_else(|| self.object_with_prefix(start));

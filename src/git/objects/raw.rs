@@ -162,31 +162,29 @@ impl Repo {
     /// # Errors
     /// `repo-corrupt` where the file cannot be read and git finds no other copy.
     pub(super) fn read_loose(&self, oid: Oid) -> Result<Option<(git2::ObjectType, Vec<u8>)>> {
+        let id = gix::ObjectId::Sha1(*oid.as_bytes());
         let mut content = Vec::new();
-        let kind =
-            match self.loose.files.try_find(&gix::ObjectId::Sha1(*oid.as_bytes()), &mut content) {
-                Ok(Some(object)) => match object.kind {
+        let damage = match self.loose.files.try_find(&id, &mut content) {
+            Ok(Some(object)) => {
+                let kind = match object.kind {
                     Kind::Blob => git2::ObjectType::Blob,
                     Kind::Tree => git2::ObjectType::Tree,
                     Kind::Commit => git2::ObjectType::Commit,
                     Kind::Tag => git2::ObjectType::Tag,
-                },
-                Ok(None) => return Ok(None),
-                // Every reader prefers a pack, so with a copy in one the file is never read.
-                Err(error) => {
-                    let mut git = self.plumbing();
-                    git.args(["cat-file", "-p"]).arg(oid.to_hex());
-                    return match command::successful(git) {
-                        Ok(_) => Ok(None),
-                        Err(_) => Err(unreadable(oid).because(error)),
-                    };
+                };
+                let hashed = git2::Oid::hash_object(kind, &content);
+                if hashed.is_ok_and(|hashed| from_git2(hashed) == oid) {
+                    return Ok(Some((kind, content)));
                 }
-            };
-        let hashed = git2::Oid::hash_object(kind, &content);
-        if hashed.is_ok_and(|hashed| from_git2(hashed) == oid) {
-            return Ok(Some((kind, content)));
-        }
-        Err(unreadable(oid).because("its content is another one"))
+                unreadable(oid).because("its content is another one")
+            }
+            Ok(None) => return Ok(None),
+            Err(error) => unreadable(oid).because(error),
+        };
+        // Every reader prefers a pack, so with a copy in one the file is never read.
+        let mut git = self.plumbing();
+        git.args(["cat-file", "-p"]).arg(oid.to_hex());
+        command::successful(git).map(|_| None).map_err(|_| damage)
     }
 
     /// Checks that libgit2 can read an object.
