@@ -150,8 +150,12 @@ fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     };
     let spool = ctx.env.spool.as_ref();
     let is_apart = spool.is_some_and(|spool| !spool.starts_with(ctx.repo.common_dir()));
-    if is_apart && CurrentAgent::is_of(&ctx.env, &agent) && spool::leave_declaration(ctx, &what)? {
-        return spooled();
+    if is_apart && CurrentAgent::is_of(&ctx.env, &agent) {
+        // What is spooled is refused when it is posted, of which the agent hears late.
+        agent.may(step)?;
+        if spool::leave_declaration(ctx, &what)? {
+            return spooled();
+        }
     }
     // Inside the fence the ledger cannot be written; the supervisor then records what lies in the
     // spool.
