@@ -9,13 +9,13 @@
 use super::files::admin_dir::retry_if_pruned;
 use super::files::untrusted;
 use super::repo::{failed, from_git2, to_git2};
+use super::tree::{EXECUTABLE, FILE, GITLINK, SYMLINK};
 use super::{Repo, command};
 use crate::domain::Oid;
+use crate::domain::change::Difference;
 use crate::domain::evidence::Conflict;
 use crate::domain::path::{directories, split_once};
 use crate::error::{Code, Error, Result};
-use git2::build::TreeUpdateBuilder;
-use git2::{Delta, FileMode};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::process::Command;
 
@@ -248,7 +248,7 @@ fn contains(text: &[u8], needle: &[u8]) -> bool {
 // since then is known from the merge before.
 
 /// The files that one side added or changed.
-type Written = BTreeMap<Vec<u8>, (git2::Oid, FileMode)>;
+type Written = BTreeMap<Vec<u8>, Difference>;
 
 /// Work, by number, merged in order into a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -284,14 +284,14 @@ fn numbered(works: &[StackWork], number: usize) -> Result<&StackWork> {
 
 /// What was written since a merge base.
 struct Fork {
-    base_tree: git2::Oid,
+    base_tree: Oid,
     written: Written,
 }
 
 /// The stack that was made last.
 struct LastStack {
     tree: Oid,
-    base_tree: git2::Oid,
+    base_tree: Oid,
     written: Written,
 }
 
@@ -361,7 +361,7 @@ impl<'r> StackMerger<'r> {
             |last: &LastStack| last.tree == below.tree && last.base_tree == fork.base_tree;
         let mut written = match last.filter(is_last) {
             Some(last) => last.written,
-            None => match self.repo.written(fork.base_tree, to_git2(below.tree)?)? {
+            None => match self.repo.written(fork.base_tree, below.tree)? {
                 Some(written) => written,
                 None => return Ok(None),
             },
@@ -369,15 +369,8 @@ impl<'r> StackMerger<'r> {
         if meets(&written, &fork.written) {
             return Ok(None);
         }
-        let mut update = TreeUpdateBuilder::new();
-        for (path, (oid, mode)) in &fork.written {
-            update.upsert(path.as_slice(), *oid, *mode);
-        }
-        let ours = self.repo.inner.find_tree(to_git2(below.tree)?);
-        let ours = ours.map_err(|error| failed("could not merge", error))?;
-        let made = retry_if_pruned(|| update.create_updated(&self.repo.inner, &ours));
         // What cannot be written here is refused by git with its reason.
-        let Ok(tree) = made.map(from_git2) else {
+        let Ok(Some(tree)) = self.repo.tree_after(below.tree, fork.written.values()) else {
             return Ok(None);
         };
         written.extend(fork.written.clone());
@@ -409,33 +402,21 @@ impl Repo {
         let [base] = bases[..] else {
             return Ok(None);
         };
-        let tree = |oid| {
-            let commit = self.inner.find_commit(oid);
-            let tree = commit.map(|commit| commit.tree_id());
-            tree.map_err(|error| failed("could not merge", error))
-        };
-        let base_tree = tree(base)?;
-        let written = self.written(base_tree, tree(theirs)?)?;
+        let base_tree = self.read_commit(from_git2(base))?.tree;
+        let written = self.written(base_tree, self.read_commit(from_git2(theirs))?.tree)?;
         Ok(written.map(|written| Fork { base_tree, written }))
     }
 
     /// What one side wrote; `None` where it did anything else.
-    fn written(&self, base: git2::Oid, side: git2::Oid) -> Result<Option<Written>> {
-        // Reads what the comparison reads.
-        self.tree_changes(&[from_git2(base)], from_git2(side))?;
-        let tree = |oid| self.inner.find_tree(oid);
-        let diff = tree(base).and_then(|base| {
-            let side = tree(side)?;
-            self.inner.diff_tree_to_tree(Some(&base), Some(&side), None)
-        });
-        let diff = diff.map_err(|error| failed("could not compare two trees", error))?;
-        let files = diff.deltas().map(|delta| {
-            let file = delta.new_file();
-            let is_written = matches!(delta.status(), Delta::Added | Delta::Modified);
-            let is_file =
-                matches!(file.mode(), FileMode::Blob | FileMode::BlobExecutable | FileMode::Link);
-            let path = file.path_bytes().filter(|_| is_written && is_file)?;
-            Some((path.to_owned(), (file.id(), file.mode())))
+    fn written(&self, base: Oid, side: Oid) -> Result<Option<Written>> {
+        let files = self.differences(base, side)?.into_iter().map(|one| {
+            let (mode, _) =
+                one.new.filter(|(mode, _)| [FILE, EXECUTABLE, SYMLINK].contains(mode))?;
+            // A link in the place of a file, as a file in that of a link, is a removal for git as well.
+            let is_link = |mode| mode == SYMLINK;
+            let is_kept =
+                one.old.is_none_or(|(old, _)| is_link(old) == is_link(mode) && old != GITLINK);
+            is_kept.then(|| (one.path.clone(), one))
         });
         Ok(files.collect())
     }

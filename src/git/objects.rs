@@ -396,9 +396,7 @@ pub(in crate::git) fn malformed(tree: Oid) -> Error {
 
 fn corrupt(oid: Oid, kind: &str, error: git2::Error) -> Error {
     let is_absence = error.code() == git2::ErrorCode::NotFound;
-    let corrupt = Error::new(Code::RepoCorrupt, format!("could not read {kind} {oid}"))
-        .hint("to check the repository, run git fsck")
-        .because(words(&error));
+    let corrupt = raw::unreadable(kind, oid).because(words(&error));
     if is_absence {
         return corrupt.absence();
     }

@@ -176,10 +176,10 @@ impl Repo {
                 if hashed.is_ok_and(|hashed| from_git2(hashed) == oid) {
                     return Ok(Some((kind, content)));
                 }
-                unreadable(oid).because("its content is another one")
+                unreadable("object", oid).because("its content is another one")
             }
             Ok(None) => return Ok(None),
-            Err(error) => unreadable(oid).because(error),
+            Err(error) => unreadable("object", oid).because(error),
         };
         // Every reader prefers a pack, so with a copy in one the file is never read.
         let mut git = self.plumbing();
@@ -229,8 +229,8 @@ impl Repo {
     }
 }
 
-fn unreadable(oid: Oid) -> Error {
-    Error::new(Code::RepoCorrupt, format!("could not read object {oid}"))
+pub(super) fn unreadable(kind: &str, oid: Oid) -> Error {
+    Error::new(Code::RepoCorrupt, format!("could not read {kind} {oid}"))
         .hint("to check the repository, run git fsck")
 }
 
