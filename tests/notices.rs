@@ -117,7 +117,8 @@ fn a_question_from_inside_of_the_fence_is_told_of_once_until_it_is_answered() {
     fs::write(format!("{worktree}/src/go"), "").expect("written");
     let ended = child.wait_with_output().expect("over");
     assert!(ended.status.success(), "{}", describe(&ended));
-    assert_eq!(notices.next(), format!("end|fixer|done|{task}"));
+    assert!(describe(&ended).contains("waits for an answer"), "{}", describe(&ended));
+    assert_eq!(notices.next(), format!("end|fixer|waiting|{task}"));
     // The run ended well, and it still waits for the answer, of which the sender is told how it is read.
     assert_eq!(state(), "waiting");
     let answer = ["send", "--type=notify", "--from=user", "--to=fixer", "--payload=message=this"];

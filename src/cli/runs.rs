@@ -77,8 +77,10 @@ pub(super) fn line(waited: &Waited) -> String {
     let report = waited.report.as_ref();
     let verdict = report.and_then(|report| report["verdict"].as_str());
     let verdict = verdict.map_or(String::new(), |verdict| format!(", verdict {verdict}"));
+    let is_waiting = report.is_some_and(|report| report["waiting"] == true);
+    let waits = if is_waiting { ", waits for an answer" } else { "" };
     let id = paint(BOLD, &row.agent_id[..8]);
-    format!("run {} of {id} {end}{verdict}\n", row.run)
+    format!("run {} of {id} {end}{verdict}{waits}\n", row.run)
 }
 
 // `git agent stop`

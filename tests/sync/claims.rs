@@ -135,6 +135,24 @@ fn work_that_fails_gives_the_claim_back_and_its_status_is_not_one_of_ours() {
 }
 
 #[test]
+fn work_that_asks_is_not_done_before_it_has_its_answer() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let ask = "send --type=clarify --to=user --payload question=which? --payload context=x >&2";
+    let (code, said) = work(clone, &task, &format!("{WORK}; {program} {ask}"));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("waits for an answer"), "{said}");
+    assert_eq!(state(&hub), "held", "{said}");
+    let agent = json(clone, &["list"])["agents"][0]["short_id"].clone();
+    let agent = agent.as_str().expect("an id");
+    json(clone, &["send", "--type=notify", "--from=user", "--to", agent, "--no-wake", "this one"]);
+    let (code, said) = work(clone, &task, "exit 7");
+    assert_eq!((code, state(&hub).as_str()), (Some(0), "done"), "{said}");
+}
+
+#[test]
 fn a_claim_that_was_taken_over_and_given_back_is_lost_to_its_first_holder() {
     let hub = Hub::new(2);
     let task = task(&hub);

@@ -63,14 +63,19 @@ impl Answer for RunReport {
             let said = paint(BAD, "the agent says that it failed:");
             text.push_str(&format!("  {said} {}\n", plain(failure)));
         }
+        if self.waiting {
+            text.push_str("  the agent asked and waits for an answer: git agent inbox\n");
+        }
         let verified = self.verify.as_ref();
         let is_accepted = verified.is_some_and(|report| report.verdict.is_accepted());
         match &self.verdict {
             Some(Some(verdict)) if is_accepted => {
                 text.push_str(&format!("  verdict {}\n", paint(GOOD, verdict)));
-                // What its agent calls failed is not for landing without a second thought.
+                // What its agent calls failed is not for landing without a second thought, nor is what it has a
+                // question about.
+                let is_over = self.failure.is_none() && !self.waiting;
                 let landing = verified
-                    .filter(|report| report.verdict.can_land() && self.failure.is_none())
+                    .filter(|report| report.verdict.can_land() && is_over)
                     .and_then(|report| report.verdict.landing.as_ref());
                 if let Some(landing) = landing {
                     let next = paint(HINT, "next:");

@@ -1,5 +1,6 @@
 //! `git agent run --claim`: a run of a task that one clone does and no other.
 
+use crate::agents::at_work::waits_for_answer;
 use crate::agents::{Ctx, half_made};
 use crate::cli::claimed::{self, TaskState};
 use crate::cli::run::{RunArgs, echo, show};
@@ -35,7 +36,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
         }
     };
     // An earlier attempt in this clone may have come as far as a good verdict.
-    if let Some(agent) = earlier.as_ref().filter(|agent| is_acceptable(agent)) {
+    let is_over =
+        |agent: &Agent| is_acceptable(agent) && !waits_for_answer(ctx.repo.common_dir(), agent);
+    if let Some(agent) = earlier.as_ref().filter(|agent| is_over(agent)) {
         let mut report = claim.report(Some(agent.id));
         report.warnings = sync::complete_task(ctx, remote, claim)?;
         warn(ui, &report.warnings);
@@ -78,10 +81,14 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
             return Err(error);
         }
     };
-    // Anything but work that was accepted leaves the task to the clone that tries next.
-    let warnings = if report.exit_status() == 0 {
+    let warnings = if report.exit_status() == 0 && report.waiting {
+        // It is this clone's for as long as a claim holds, so that the same line ends it once there is an answer.
+        synchronise()?;
+        Vec::new()
+    } else if report.exit_status() == 0 {
         sync::complete_task(ctx, remote, claim)?
     } else {
+        // Anything but work that was accepted leaves the task to the clone that tries next.
         let warnings = claim.release(ctx)?;
         synchronise()?;
         warnings
@@ -126,7 +133,8 @@ fn is_acceptable(agent: &Agent) -> bool {
 /// What a command of an agent ends with must not look like one of our own reasons.
 fn status(report: &RunReport) -> u8 {
     match report.exit_status() {
-        code @ (0 | 124..) => code,
+        0 => u8::from(report.waiting),
+        code @ 124.. => code,
         _ => 1,
     }
 }

@@ -4,7 +4,8 @@ use crate::agents::admission::Admission;
 use crate::agents::run_repo::RunRepo;
 use crate::agents::spool::{Notice, notify, post_spool_serving};
 use crate::agents::{
-    Ctx, CurrentAgent, admission, crash_recovery, host_session, liveness, publish, worktree,
+    Ctx, CurrentAgent, admission, at_work, crash_recovery, host_session, liveness, publish,
+    worktree,
 };
 use crate::domain::event::Started;
 use crate::domain::run::Outcome;
@@ -175,11 +176,13 @@ fn work(
     if !(plan.options.terminal && had_failed) {
         report.declared(agent);
     }
+    report.waiting = at_work::waits_for_answer(ctx.repo.common_dir(), agent);
     let kept = liveness::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
     report.warnings.extend(kept.err().map(|error| error.to_string()));
     ctx.reached("verified");
     if !ctx.env.fenced {
-        notify(&ctx.repo, Notice::End, agent, agent.state.as_str());
+        let state = if report.waiting { State::Waiting } else { agent.state };
+        notify(&ctx.repo, Notice::End, agent, state.as_str());
     }
     Ok(report)
 }

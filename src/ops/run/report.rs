@@ -64,6 +64,9 @@ pub struct RunReport {
     pub status: &'static str,
     /// What the agent said when it declared that it failed; absent where it did not.
     pub failure: Option<String>,
+    /// Whether the agent asked and waits for an answer; absent where it does not.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub waiting: bool,
     /// The agent's id.
     pub agent_id: String,
     /// The first eight hex digits of the id.
@@ -160,6 +163,7 @@ impl RunReport {
         RunReport {
             status: if ended.is_success() { SUCCESS } else { "failed" },
             failure: None,
+            waiting: false,
             agent_id: agent.id.to_string(),
             short_id: agent.id.short(),
             name: agent.name.as_ref().map(ToString::to_string),
