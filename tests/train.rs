@@ -793,9 +793,24 @@ fn what_a_train_rejected_stays_rejected_until_the_work_or_the_answer_is_another(
     let worktree = Path::new(worktree.as_str().expect("a worktree"));
     fs::write(worktree.join("parts/1"), "good\n").expect("written");
     assert!(fleet.repo.agent(&["verify", bad]).status.success());
-    // As it was, it is rejected again by a train, and a person may say otherwise.
+    // Neither what came to the base, nor a train for a branch that asks less, makes other work of it.
     fs::write(worktree.join("parts/1"), "bad\n").expect("written");
+    refused(&["verify", bad]);
+    fleet.repo.write("parts/new", "good\n");
+    fleet.repo.commit_all("more");
+    fleet.repo.agent_json(&["commit", bad, "-m", "as it was"]);
+    let updated = fleet.repo.agent(&["update", bad]);
+    assert!(updated.status.success(), "{}", describe(&updated));
+    refused(&["merge", bad]);
+    fleet.repo.git(["switch", "-q", "-c", "lax"]);
+    fleet.repo.write(".config/git-agent.toml", "[bundle]\nrequired = false\n");
+    fleet.repo.commit_all("lax");
+    fleet.repo.git(["switch", "-q", "main"]);
     fleet.repo.agent_json(&["done", bad]);
+    let lax = fleet.repo.agent_json(&["train", bad, "--into=lax", "--no-land"]);
+    assert_eq!(lax["items"][0]["outcome"], "accepted", "{lax}");
+    refused(&["merge", bad]);
+    // A train of its own branch rejects it again, and a person may say otherwise.
     let (answer, _) = fleet.train(&["--all"]);
     assert_eq!(fleet.outcomes(&answer)[1], "rejected");
     fleet.repo.agent_json(&["mark", "accept", bad, "-m", "the check is wrong"]);

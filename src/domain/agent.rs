@@ -95,9 +95,9 @@ pub struct Agent {
     pub baseline: Option<Oid>,
     /// The verdict that still stands; a re-opening voids it.
     pub verdict: Option<Verified>,
-    /// The tree of work that a train rejected, as long as neither a later train nor a person has accepted that. No other policy lifts it:
-    /// the checks may be those of the target.
-    pub rejected_by_train: Option<Oid>,
+    /// What trains said of its work since it last landed or a person accepted it, oldest first. No other policy voids it: the checks may
+    /// be those of the target.
+    pub by_trains: Vec<Verified>,
     /// The commit it landed as, and where.
     pub landed: Option<(Oid, String)>,
     /// The tip of its branch that landed so; absent in rows of old, and where another program landed it.
@@ -297,7 +297,7 @@ impl Agent {
             spec_sha: None,
             baseline: None,
             verdict: None,
-            rejected_by_train: None,
+            by_trains: Vec::new(),
             landed: None,
             landed_tip: None,
             reverted: None,
@@ -344,7 +344,7 @@ impl Agent {
                 self.objections += 1;
             }
             // The word of a person settles what a train said before it.
-            What::Audited(audit) if audit.auditor.is_none() => self.rejected_by_train = None,
+            What::Audited(audit) if audit.auditor.is_none() => self.by_trains.clear(),
             What::Renamed { name, task: None } => self.name.clone_from(name),
             What::Renamed { task, .. } => self.description.clone_from(task),
             What::Unknown { needs: Some(needs), .. } => {
@@ -491,10 +491,8 @@ impl Agent {
                 self.baseline = facts.baseline;
             }
             What::Verified(verdict) => {
-                if verdict.is_of_train() {
-                    self.rejected_by_train = Some(verdict.tree);
-                } else if verdict.accepted && self.rejected_by_train == Some(verdict.tree) {
-                    self.rejected_by_train = None;
+                if verdict.into.is_some() {
+                    self.by_trains.push(verdict.clone());
                 }
                 self.verdict = Some(verdict.clone());
             }
@@ -503,7 +501,7 @@ impl Agent {
                 self.landed_tip = *tip;
                 self.reverted = None;
                 // What lands was green in a later train, or was accepted.
-                self.rejected_by_train = None;
+                self.by_trains.clear();
             }
             What::Done { summary: text, .. }
             | What::Failed { reason: text, .. }

@@ -460,6 +460,15 @@ pub struct Verified {
     pub findings: Vec<String>,
     /// The agent together with whose work, and only together, its checks fail.
     pub fails_with: Option<AgentId>,
+    /// The branch that a train ran its checks for, full name; absent of every other judgement.
+    pub into: Option<String>,
+}
+
+impl Verified {
+    /// Whether it is that of a train which accepted this tree for this branch.
+    pub fn accepts(&self, tree: Oid, into: Option<&str>) -> bool {
+        self.accepted && self.tree == tree && self.into.is_some() && self.into.as_deref() == into
+    }
 }
 
 // Versions of this program, as the events of the ledger name them.

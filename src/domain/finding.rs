@@ -268,15 +268,8 @@ impl Verdict {
             policy: self.policy,
             findings: codes,
             fails_with: None,
+            into: None,
         }
-    }
-}
-
-impl Verified {
-    /// Whether this is what a train said of work whose checks failed. No other judgement runs the checks of a train.
-    pub fn is_of_train(&self) -> bool {
-        let is_it = |code: &String| code == FindingCode::TrainRejected.name();
-        !self.accepted && self.findings.iter().any(is_it)
     }
 }
 

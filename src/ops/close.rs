@@ -102,7 +102,9 @@ pub fn accept(ctx: &Ctx, who: &str, reason: &str) -> Result<MoveReport> {
     let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     let tip = tip_of(ctx, &agent)?;
     let tree = Work::look_up(ctx, agent.clone())?.tree(ctx)?;
-    if agent.rejected_by_train.is_none() && standing(&ledger.audits(&agent)?, tree).is_none() {
+    if agent.rejections_by_trains().next().is_none()
+        && standing(&ledger.audits(&agent)?, tree).is_none()
+    {
         let short = agent.id.short();
         let what = format!("no audit and no train stands against agent {short}");
         return Err(

@@ -245,6 +245,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             policy: oid("policy")?,
             findings: list("findings").into_iter().map(str::to_owned).collect(),
             fails_with: text("fails_with").and_then(|id| AgentId::parse(&id)),
+            into: text("into"),
         }),
         "unjudged" => What::Unjudged { reason: text("reason")? },
         "done" => What::Done { summary: text("summary")?, whole: oid("whole") },

@@ -1,6 +1,7 @@
 //! The states of an agent and the moves between them.
 
 use super::Agent;
+use crate::domain::event::Verified;
 use crate::domain::named::named;
 
 named! {
@@ -136,6 +137,15 @@ pub enum Move {
 }
 
 impl Agent {
+    /// What trains rejected, and no train that ran the checks of the same branch accepted since.
+    pub fn rejections_by_trains(&self) -> impl Iterator<Item = &Verified> {
+        let mut later = self.by_trains.as_slice();
+        self.by_trains.iter().filter(move |said| {
+            later = later.get(1..).unwrap_or_default();
+            !said.accepted && !later.iter().any(|one| one.accepts(said.tree, said.into.as_deref()))
+        })
+    }
+
     /// The agent as it will be once a decision about what came after its landing is recorded. For readers, which write nothing.
     pub fn with_work_since(mut self) -> Agent {
         if self.state == State::Merged {

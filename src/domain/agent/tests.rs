@@ -23,6 +23,7 @@ fn what(word: &str) -> What {
             policy: OTHER,
             findings: Vec::new(),
             fails_with: None,
+            into: None,
         })
     };
     match word {

@@ -104,7 +104,7 @@ pub(super) fn failed_audit(audit: &Audited) -> Finding {
 pub(super) fn rejected_by_train() -> Finding {
     Finding::new(
         Code::TrainRejected,
-        "a train rejected this work because its checks failed, and no later train accepted it",
+        "a train rejected this work because its checks failed, and no later train for the same branch accepted it",
         "mend what they found, or declare the work done for the next train; to accept it all the same",
     )
     .remedy(Remedy::Accept)

@@ -429,7 +429,8 @@ impl Stacking<'_, '_, '_> {
         };
         for (candidate, tree) in layers {
             let plan = &numbered(&self.candidates, candidate)?.plan;
-            let verdict = Verified { merged_tree: Some(tree), ..plan.verdict.clone() };
+            let into = Some(plan.target.clone());
+            let verdict = Verified { merged_tree: Some(tree), into, ..plan.verdict.clone() };
             self.checks.keep_train_tree(plan.agent.id, &verdict, top);
             self.record(candidate, Move::Accept, verdict)?;
             self.decide(candidate, CandidateFate::Accepted(tree))?;
@@ -501,6 +502,7 @@ impl Stacking<'_, '_, '_> {
         check: &FailedCheck,
         fails_with: Option<AgentId>,
     ) -> Result<()> {
+        let plan = &numbered(&self.candidates, candidate)?.plan;
         let verdict = Verified {
             accepted: false,
             // The verdict is about the target as this train has left it.
@@ -510,7 +512,8 @@ impl Stacking<'_, '_, '_> {
                 .map(|code| code.name().to_owned())
                 .into(),
             fails_with,
-            ..numbered(&self.candidates, candidate)?.plan.verdict.clone()
+            into: Some(plan.target.clone()),
+            ..plan.verdict.clone()
         };
         self.record(candidate, Move::Reject, verdict)
     }

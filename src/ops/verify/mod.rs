@@ -282,7 +282,7 @@ fn decide(
     if subject.row == RowEvidence::Present {
         let audits = ctx.ledger().audits(&subject.agent)?;
         evidence.failed_audit = standing(&audits, work.tree).cloned();
-        evidence.rejected_by_train = subject.agent.rejected_by_train == Some(work.tree);
+        evidence.rejected_by_train = reported::is_rejected_by_train(ctx, case);
     }
     if subject.has_branch() {
         add_history(ctx, case, &mut evidence)?;

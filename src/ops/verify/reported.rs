@@ -1,5 +1,5 @@
 //! What an agent reported, held against what it says of other agents and of commits; and audits, which stand in the
-//! row of the agent that they are about.
+//! row of the agent that they are about, as does what trains said of it.
 //!
 //! Who audited is the agent whose run gave the answer, never a text. An audit that an agent started, by spawning or by
 //! running the auditor, is judged by its form and recorded nowhere: an agent could let itself be passed, or others be failed.
@@ -14,6 +14,7 @@ use crate::git::{MergeResult, Repo};
 use crate::ops::verify::Case;
 use crate::store::{Ledger, fsx, layout};
 use crate::wire::answer;
+use std::cell::LazyCell;
 
 /// How far up an agent's parents are followed.
 const GENERATIONS: usize = 64;
@@ -280,4 +281,25 @@ pub(super) fn record(ctx: &Ctx, subject: &Agent, audit: &Audited) -> Result<()> 
     }
     let what = What::Audited(audit.clone());
     ledger.append(subject.spawn_commit, &ctx.actor()?, what, ctx.now()).map(drop)
+}
+
+/// Whether a train rejected this very work: the same tree, or one that differs from what it was begun on in the same way, as where
+/// an update has brought what came to the base since.
+pub(super) fn is_rejected_by_train(ctx: &Ctx, case: &Case<'_>) -> bool {
+    let (agent, tree) = (&case.subject.agent, case.work.tree);
+    let changed = |base: Oid, tip: Oid, tree: Oid| -> Option<Vec<_>> {
+        let begun = ctx.repo.read_commit(ctx.repo.merge_base(base, tip).ok()??).ok()?;
+        let changes = ctx.repo.differences(begun.tree, tree).ok()?.into_iter();
+        Some(changes.map(|change| (change.path, change.new)).collect())
+    };
+    let ours = LazyCell::new(|| changed(case.subject.base?, case.subject.tip, tree));
+    agent.rejections_by_trains().any(|said| {
+        let is_accepted = || {
+            let mut trains = agent.by_trains.iter();
+            trains.any(|train| train.accepts(tree, said.into.as_deref()))
+        };
+        // What was rejected may be nowhere any more, and is then no other's work.
+        let is_same = || ours.is_some() && changed(said.base, said.tip, said.tree) == *ours;
+        said.tree == tree || (!is_accepted() && is_same())
+    })
 }

@@ -137,6 +137,7 @@ fn any_what() -> impl Strategy<Value = What> {
             policy: tip,
             findings,
             fails_with: (!accepted).then(|| AgentId::from_spawn_commit(tip)),
+            into: accepted.then(|| "refs/heads/main".to_owned()),
         })),
     ]
 }
