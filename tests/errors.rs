@@ -83,7 +83,7 @@ fn misuse_is_an_error_like_any_other() {
     ------- stderr -------
     error[usage]: unexpected argument '--json' found
     hint: usage: git agent list [OPTIONS]
-    hint: for JSON, run git agent list --format json
+    hint: for JSON, run git agent list --format=json
     hint: to see what it takes, run git agent list -h
     [exit status: 2]
     ");

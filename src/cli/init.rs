@@ -83,6 +83,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
         Some(_) => is_agreed,
         None => false,
     };
+    let is_refused = is_asked && !is_agreed && plan.proposal().is_some();
     if is_agreed {
         init::accept_proposal(ctx, &mut plan)?;
     }
@@ -92,6 +93,15 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: InitArgs) -> Result<Exit> {
         ui.print(&taken.map_or_else(nothing, proposed))?;
     }
     let mut report = init::execute(ctx, &plan)?;
+    if plan.has_nothing() && ui.format() == Format::Text {
+        // Neither a file that was refused nor one that is to be removed is there.
+        if args.remove {
+            ui.print("nothing to remove\n")?;
+        }
+        if args.remove || is_refused {
+            return Ok(Exit::Yes);
+        }
+    }
     // A person who said no has read it.
     report.proposal = report
         .proposal

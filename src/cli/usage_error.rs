@@ -4,9 +4,11 @@
 use super::command_line;
 use super::ui::{Format, Ui};
 use crate::agents::{CurrentAgent, Env};
+use crate::domain::shell;
 use crate::error::{Code, Error, Exit};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 /// Shows it, in the format that the command line asks for, and gives the status to end with.
 pub(super) fn show(error: clap::Error, arguments: &[OsString]) -> Exit {
@@ -32,7 +34,7 @@ pub(super) fn show(error: clap::Error, arguments: &[OsString]) -> Exit {
         (None, Some(hint)) => error.hint_only(hint),
         (None, None) => {
             let is_json = error.message().contains("'--json'");
-            let json = is_json.then(|| format!("for JSON, run {command} --format json"));
+            let json = is_json.then(|| format!("for JSON, run {}", with_format(arguments)));
             let error = json.into_iter().fold(error, Error::hint);
             error.hint(format!("to see what it takes, run {command} -h"))
         }
@@ -80,6 +82,21 @@ fn command_of(arguments: &[OsString]) -> String {
         }
     }
     path
+}
+
+/// The same line with the option that it means.
+fn with_format(arguments: &[OsString]) -> String {
+    let mut line = String::from("git agent");
+    for word in arguments.iter().skip(1) {
+        let word = if word == "--json" {
+            "--format=json".to_owned()
+        } else {
+            shell::word(word.as_bytes())
+        };
+        line.push(' ');
+        line.push_str(&word);
+    }
+    line
 }
 
 /// Takes what is not for people out of what clap takes for the word that was meant.

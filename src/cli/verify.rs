@@ -16,7 +16,7 @@ use crate::domain::scope::is_control_file;
 use crate::domain::task::parse_duration;
 use crate::domain::violation::IN_WORKTREE;
 use crate::domain::{
-    CommandRun, Finding, FindingCode, Quoted, Verdict, branch_name, bundle, shell,
+    CommandRun, Finding, FindingCode, Quoted, State, Verdict, branch_name, bundle, shell,
 };
 use crate::error::{Exit, Result};
 use crate::ops::verify::{
@@ -154,6 +154,16 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
         verdict,
     };
     ui.answer_also(&report, ctx, &args.copies.also)?;
+    if ui.format() == Format::Text
+        && report.verdict.is_accepted()
+        && let Ok(agent) = ctx.ledger().find(&report.verdict.agent.to_string())
+        && agent.state == State::Rejected
+    {
+        let id = agent.id.short();
+        ui.warn(&format!(
+            "agent {id} was rejected by hand, so it lands only after git agent mark accept {id}"
+        ));
+    }
     Ok(Exit::answer(report.verdict.is_accepted()))
 }
 

@@ -244,7 +244,10 @@ pub fn refused_write(output: &str) -> Option<&str> {
 /// The last absolute path in a line, without the quotes and colons around it.
 fn last_path(line: &str) -> Option<&str> {
     let is_around = |c: char| c.is_ascii_punctuation() && !matches!(c, '/' | '_');
-    let words = line.split_whitespace().map(|word| word.trim_matches(is_around));
+    // A path that begins with dots is none that could be allowed as it stands.
+    let is_before = |c: char| is_around(c) && c != '.';
+    let words = line.split_whitespace();
+    let words = words.map(|word| word.trim_start_matches(is_before).trim_end_matches(is_around));
     words.rev().find(|word| word.len() > 1 && word.starts_with('/'))
 }
 
@@ -272,7 +275,9 @@ mod tests {
         ] {
             assert_eq!(refused_write(said), Some(path), "{said}");
         }
-        for said in ["", "cannot open /a/b", "a: Permission denied", "/: Permission denied"] {
+        let above = "touch: cannot touch '../../x': Read-only file system";
+        for said in ["", "cannot open /a/b", "a: Permission denied", "/: Permission denied", above]
+        {
             assert_eq!(refused_write(said), None, "{said}");
         }
     }

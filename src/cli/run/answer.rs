@@ -81,6 +81,8 @@ impl Answer for RunReport {
                     let next = paint(HINT, "next:");
                     let into = match &landing.refname {
                         Some(name) if name.starts_with("refs/heads/") => "",
+                        // A branch that only a remote has.
+                        Some(name) if name.starts_with("refs/remotes/") => " --push",
                         _ => " --into <branch>",
                     };
                     text.push_str(&format!(

@@ -235,7 +235,9 @@ fn landing(landing: &Landing) -> Vec<Finding> {
                         conflict.kinds.join(", ")
                     ),
                     if landing.behind > 0 {
-                        format!("merge {branch} into the branch of the work and resolve the path")
+                        format!(
+                            "commit the work, merge {branch} into its branch and resolve the path"
+                        )
                     } else {
                         // All that the branch lacks is what the agent began with of the owner's.
                         format!(

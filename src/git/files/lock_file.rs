@@ -16,7 +16,8 @@
 //! the same file as the body, it is what they left. Any other lock file belongs to another program and stays.
 
 use super::admin_dir::retry_if_pruned;
-use crate::error::{IoContext, Result};
+use crate::domain::shell;
+use crate::error::{Code, Error, IoContext, Result};
 use crate::system::Holders;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -245,6 +246,13 @@ impl LockFile {
                         made => made.at("could not lock", path)?,
                     };
                     return Ok(Some((file, false)));
+                }
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    let above = shell::path(path.parent().unwrap_or(path));
+                    let what = format!("could not lock {}", path.display());
+                    return Err(Error::new(Code::RepoReadOnly, what)
+                        .hint(format!("to see who may write there, run ls -ld {above}"))
+                        .because(error));
                 }
                 Err(error) => return Err(error).at("could not lock", path),
             }

@@ -192,11 +192,15 @@ fn missing_worktree(git_dir: &Path) -> Option<PathBuf> {
 fn refusal(error: git2::Error, place: &str, git_dir: Option<PathBuf>) -> Error {
     let text = error.message().to_owned();
     if error.code() == ErrorCode::Owner {
+        // Which directory it is that is not trusted, only libgit2's text says: a worktree counts as well as a repository.
+        let named = text.split('\'').nth(1).filter(|path| path.starts_with('/'));
+        let named = named.map(|path| shell::word(path.trim_end_matches('/').as_bytes()));
+        let named = named.unwrap_or_else(|| "<its absolute path>".to_owned());
         return Error::new(
             Code::RepoUnsafeOwner,
             format!("the repository at {place} belongs to another user"),
         )
-        .hint("to trust it, run git config --global --add safe.directory <its absolute path>")
+        .hint(format!("to trust it, run git config --global --add safe.directory {named}"))
         .because(error);
     }
     // libgit2 has no error code for these two; the texts are pinned by a test.

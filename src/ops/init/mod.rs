@@ -106,11 +106,15 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
     };
     // With settings a repository is set up, and needs no host.
     let is_set_up = !options.remove && !options.of_user && top.join(PATH).is_file();
-    if is_whole && asked.is_empty() && proposal.is_none() && !is_set_up {
+    let has_nothing = asked.is_empty() && proposal.is_none() && !is_set_up;
+    if is_whole && has_nothing && !options.remove {
         let names: Vec<_> = hosts::registrations().map(|known| known.host).collect();
         return Err(Error::new(
             Code::Usage,
-            format!("no agent host is set up in {}", top.display()),
+            format!(
+                "no agent host is set up in {}, and no settings can be proposed for what is there",
+                top.display()
+            ),
         )
         .hint(format!("to name one, run git agent init --host {}", names.join("|"))));
     }
@@ -206,6 +210,11 @@ impl InitPlan {
         let actions = self.changes.iter().map(|change| change.action);
         let settings = self.settings().map(|setting| setting.action);
         actions.chain(settings).all(|action| action == Action::Unchanged)
+    }
+
+    /// Whether there is no host and no setting that anything could become of.
+    pub fn has_nothing(&self) -> bool {
+        self.changes.is_empty() && self.settings().next().is_none()
     }
 
     /// The same without what becomes of settings of git.

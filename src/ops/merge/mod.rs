@@ -308,7 +308,8 @@ pub struct LandingReport {
 
 impl LandingReport {
     fn new(plan: &MergePlan, outcome: LandingState) -> LandingReport {
-        let tops = plan.checkouts.iter().map(|checkout| &checkout.top);
+        let moving = plan.checkouts.iter().filter(|_| !plan.stays_behind);
+        let tops = moving.map(|checkout| &checkout.top);
         LandingReport {
             agent_id: plan.agent.id.to_string(),
             short_id: plan.agent.id.short(),

@@ -54,6 +54,8 @@ pub struct MergePlan {
     pub text: LandingText,
     /// The worktrees that move along.
     pub checkouts: Vec<Checkout>,
+    /// Whether this clone's branch has commits that the remote lacks, so that it cannot follow what lands there.
+    pub stays_behind: bool,
     /// How it landed before, when only the row does not say so.
     pub landed: Option<EarlierLanding>,
 }
@@ -165,6 +167,11 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
         let blocking = plan.checkouts.iter().filter(|_| plan.remote.is_none());
         for checkout in blocking {
             require_unblocked(ctx, &plan, checkout)?;
+        }
+        if plan.remote.is_some()
+            && let Some(own) = ctx.repo.tip(&plan.target)?.oid()
+        {
+            plan.stays_behind = !ctx.repo.is_ancestor(own, plan.base)?;
         }
         ctx.logged("planned");
     }
@@ -285,6 +292,7 @@ fn planned(
         git_hooks: git_hooks(ctx, &agent, options, verdict.base)?,
         text,
         checkouts: Vec::new(),
+        stays_behind: false,
         landed: None,
         target: place.target,
         remote: place.remote,
@@ -408,8 +416,13 @@ fn landed_elsewhere(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<Error
     let (short, at, branch) = (agent.id.short(), commit.short(), branch_name(into));
     let landed = format!("agent {short} landed on {branch} as {at}");
     if remote::holds(ctx, &[into], *commit)? || verdict.base_ref.as_deref() != Some(into) {
-        return Ok(Error::new(Code::AgentState, format!("{landed}, and has done nothing since"))
-            .hint(format!("to bring that to another branch, run git cherry-pick {at} there")));
+        let error = Error::new(Code::AgentState, format!("{landed}, and has done nothing since"));
+        if let Some(hint) = verdict.base_ref.as_deref().and_then(|it| remote::to_push(it, branch)) {
+            return Ok(error.hint(hint));
+        }
+        return Ok(
+            error.hint(format!("to bring that to another branch, run git cherry-pick {at} there"))
+        );
     }
     // A forge has merged it, and the branch of this clone has not followed yet.
     for (copy, _) in ctx.repo.fetched_branches(into)? {

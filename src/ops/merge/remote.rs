@@ -13,7 +13,7 @@ use crate::agents::branch_swap::{UnderLock, moved};
 use crate::agents::commands::in_one_line;
 use crate::agents::lookup::remote_name;
 use crate::agents::{Ctx, forge};
-use crate::domain::{Agent, AgentId, Oid, branch_name};
+use crate::domain::{Agent, AgentId, Oid, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Tip;
 use crate::git::refs::remote::{
@@ -347,9 +347,23 @@ pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result
     };
     ctx.reached("landed");
     Ok(followed.err().map(|error| {
+        let along = if error.code() == Code::NotFastForward {
+            // By itself git says that it does not know how to bring two branches together.
+            let remote = first.remote.as_ref().map_or("", |there| there.remote.as_str());
+            format!("git pull --no-rebase {remote} {}", branch_name(target))
+        } else {
+            "git pull".to_owned()
+        };
         let error = in_one_line(&error);
-        format!("{target} of this clone stays behind what has landed: {error}; to bring it along, run git pull")
+        format!("{target} of this clone stays behind what has landed: {error}; to bring it along, run {along}")
     }))
+}
+
+/// The advice to push a branch of this clone to where it was asked to land: `copy` is of the same branch on a remote.
+pub(super) fn to_push(copy: &str, branch: &str) -> Option<String> {
+    let remote = copy.strip_prefix("refs/remotes/")?.strip_suffix(branch)?.strip_suffix('/')?;
+    let [remote, branch] = [remote, branch].map(|name| shell::word(name.as_bytes()));
+    Some(format!("to bring that there, run git push {remote} {branch}"))
 }
 
 /// The remote's branch to land on, where the caller wants that. What was spawned from a pull request lands on its branch, wherever

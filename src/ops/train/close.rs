@@ -54,6 +54,42 @@ fn is_turned_back(one: &TrainDecision) -> bool {
     one.outcome == Fate::Left(State::Idle) && one.verdict == Some("reject")
 }
 
+/// The code of what kept work from landing that its verdict does not speak against, as what is not committed in a worktree.
+fn obstacle(one: &TrainDecision) -> Option<&'static str> {
+    let is_judged = !one.findings.is_empty() || !one.conflicts.is_empty();
+    let code = one.error.as_ref().map(|error| error.code)?;
+    (one.outcome == Fate::NotMerged && !is_judged && code != Code::NotAccepted.name())
+        .then_some(code)
+}
+
+/// Whether an agent changed nothing, which a verdict accepts.
+fn is_empty(one: &TrainDecision) -> bool {
+    obstacle(one) == Some(Code::NothingToLand.name())
+}
+
+/// The commands that say what is to be mended of an agent that did not land, and that let it land.
+fn to_mend(one: &TrainDecision) -> Vec<String> {
+    let is_left =
+        one.outcome.is_refusal() || one.outcome == Fate::Left(State::Failed) || is_turned_back(one);
+    if !is_left {
+        return Vec::new();
+    }
+    let verb = match obstacle(one) {
+        _ if is_empty(one) => "discard",
+        // Landing it alone says what to do about that.
+        Some(_) => "merge",
+        None => "verify",
+    };
+    // What failed is passed over until it is called done.
+    let is_failed = one.outcome == Fate::Left(State::Failed);
+    let verbs = [Some(verb), is_failed.then_some("mark done")];
+    verbs
+        .into_iter()
+        .flatten()
+        .map(|verb| format!("git agent {verb} {}", one.agent.short_id))
+        .collect()
+}
+
 impl CloseReport {
     /// `None` when there is nothing to wait for and nothing to decide.
     pub(super) fn of(ctx: &Ctx, decisions: &[TrainDecision]) -> Option<CloseReport> {
@@ -82,15 +118,12 @@ impl CloseReport {
             let noun = if left == 1 { "agent has" } else { "agents have" };
             close.question = Some(format!("{left} {noun} not landed. What next?"));
             let is_landed = |one: &TrainDecision| matches!(one.outcome, Fate::Landed(state) if state != LandingState::Planned);
-            let is_empty = |one: &&TrainDecision| {
-                one.error.as_ref().is_some_and(|error| error.code == Code::NothingToLand.name())
-            };
-            let empty = decisions.iter().filter(is_empty).map(|one| one.agent.short_id.as_str());
-            let failed = decisions.iter().filter(|one| one.outcome == Fate::Left(State::Failed));
-            let failed = failed.map(|one| one.agent.short_id.as_str()).collect();
             let is_any_landed = decisions.iter().any(is_landed);
             let push = is_any_landed.then(|| push(ctx));
-            close.ways = close.answers(ctx.repo.common_dir(), push, &empty.collect(), &failed);
+            let mend: Vec<String> = decisions.iter().flat_map(to_mend).collect();
+            let is_in_the_way =
+                decisions.iter().any(|one| obstacle(one).is_some() && !is_empty(one));
+            close.ways = close.answers(ctx.repo.common_dir(), push, (mend, is_in_the_way));
         }
         (left > 0 || !close.unfinished.is_empty()).then_some(close)
     }
@@ -100,22 +133,14 @@ impl CloseReport {
         &self,
         common_dir: &Path,
         push: Option<Vec<String>>,
-        empty: &HashSet<&str>,
-        failed: &HashSet<&str>,
+        (mend, is_in_the_way): (Vec<String>, bool),
     ) -> Vec<AnswerWay> {
         let mut retry: Vec<_> =
             self.rejected.iter().map(|agent| spawn_again(common_dir, &agent.short_id)).collect();
-        // The verdict of each says what is to be mended; of one that changed nothing it accepts that.
-        let mend = |agent: &AgentRef| {
-            let id = agent.short_id.as_str();
-            let verb = if empty.contains(id) { "discard" } else { "verify" };
-            // What failed is passed over until it is called done.
-            let done = failed.contains(id).then(|| format!("git agent mark done {id}"));
-            [format!("git agent {verb} {id}")].into_iter().chain(done)
-        };
-        retry.extend(self.not_landed.iter().flat_map(mend));
+        retry.extend(mend);
         let retried = match (self.rejected.is_empty(), self.not_landed.is_empty()) {
             (false, true) => "begin the rejected ones anew, then land them",
+            (true, _) if is_in_the_way => "mend what is in the way of each, then land it",
             (true, _) => "mend what the verdicts reject, then land it",
             (false, false) => "begin the rejected ones anew and mend the others, then land them",
         };
@@ -298,6 +323,13 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
             agents.sort_by_key(|agent| place(agent).unwrap_or(usize::MAX));
         }
         decide_all(ctx, options, &mut riders, &mut |_| {})?;
+        // What concerns a branch is said of each that landed on it.
+        let mut warnings = Vec::new();
+        for text in riders.iter().flat_map(|rider| &rider.report.warnings) {
+            if !warnings.contains(text) {
+                warnings.push(text.clone());
+            }
+        }
         let mut items = Vec::new();
         let mut riders = riders.iter();
         for agent in &agents {
@@ -316,7 +348,7 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
             };
             items.push(left_alone(agent, state));
         }
-        Ok(AllReport { close: CloseReport::of(ctx, &items), warnings: Vec::new(), items })
+        Ok(AllReport { close: CloseReport::of(ctx, &items), warnings, items })
     })
 }
 

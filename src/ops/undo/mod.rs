@@ -235,10 +235,17 @@ fn no_revert(
         // Amended or rebased since, it is there under another name.
         if !ctx.repo.has_object(one.to) || !ctx.repo.is_ancestor(one.to, tip)? {
             let branch = shell::word(branch_name(refname).as_bytes());
-            let has = |name: &String| name.starts_with("refs/remotes/");
-            if ctx.repo.has_object(one.to) && ctx.repo.refs_holding(one.to)?.iter().any(has) {
+            let holding = if ctx.repo.has_object(one.to) {
+                ctx.repo.refs_holding(one.to)?
+            } else {
+                Vec::new()
+            };
+            let mut copies = holding.iter().filter_map(|name| name.strip_prefix("refs/remotes/"));
+            if let Some(copy) = copies.next() {
+                // A pull fails where the two have gone apart, unless a setting says how to join them.
+                let copy = shell::word(copy.as_bytes());
                 return Ok(Some(format!(
-                    "to take it back by a commit on top, run git switch {branch} && git pull && git agent undo --revert"
+                    "to take it back by a commit on top, run git switch {branch} && git merge {copy} && git agent undo --revert"
                 )));
             }
             return Ok(Some(format!(
