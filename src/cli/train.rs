@@ -13,6 +13,7 @@ use crate::domain::train::Purpose;
 use crate::error::{Exit, Result};
 use crate::hosts::{self, Host};
 use crate::ops::config::uncommitted_settings;
+use crate::ops::error_report::ErrorReport;
 use crate::ops::merge::Method;
 use crate::ops::run::Echo;
 use crate::ops::solve::solve;
@@ -349,6 +350,12 @@ fn item_text(item: &ItemReport) -> String {
         text.push_str(&format!(" {}", reason.replace('\n', "\n  ")));
     }
     text.push('\n');
+    if item.outcome == TrainOutcome::Refused {
+        let report = item.error.as_ref().map(ErrorReport::from);
+        for hint in report.iter().flat_map(|error| &error.hints) {
+            text.push_str(&format!("  {} {hint}\n", paint(WARN, "hint:")));
+        }
+    }
     if let Some(check) = &item.check {
         for line in check.output.lines() {
             text.push_str(&format!("    {line}\n"));

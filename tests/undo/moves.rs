@@ -140,8 +140,10 @@ fn a_revert_of_several_landings_makes_all_of_them_or_moves_nothing() {
     // What stands on the older landing; the newer one could be reverted alone.
     team.repo.write("src/file-0.rs", "pub fn two() -> u8 { 2 }\n");
     let later = team.repo.commit_all("later");
-    let refusal = team.refusal(&["undo", "--revert"]);
-    assert_eq!((refusal, team.main()), (("update-conflicts".to_owned(), 3), later.clone()));
+    for words in [&["undo", "--revert", "--dry-run"][..], &["undo", "--revert"]] {
+        let refusal = team.refusal(words);
+        assert_eq!((refusal, team.main()), (("update-conflicts".to_owned(), 3), later.clone()));
+    }
     assert_eq!([0, 1].map(|it| team.state(it)), ["merged"; 2]);
     team.assert_sound();
     // Once nothing conflicts, both commits come by one move.

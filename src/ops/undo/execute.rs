@@ -4,6 +4,7 @@ use super::operations::{self, BranchMove, Obstacle};
 use super::{STEPS, UndoPlan, refusal, require_unblocked};
 use crate::agents::branch_swap::{UnderLock, move_with_worktrees};
 use crate::agents::ctx::Ctx;
+use crate::agents::scratch::Scratch;
 use crate::agents::{names, worktree};
 use crate::domain::event::What;
 use crate::domain::id::OperationId;
@@ -100,6 +101,18 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     }
     report.undone_by = Some(repo.operation()?.to_string());
     Ok(report)
+}
+
+/// What a plan would do. What keeps its reverts from being made fails here as it would fail there.
+///
+/// # Errors
+/// `target-dirty` and `update-conflicts` as [`execute`]; those of git.
+pub fn rehearse(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
+    if !plan.reverts.is_empty() {
+        let scratch = Scratch::make(ctx, "undo")?;
+        Reverts::make(&ctx.with_scratch_objects(scratch.path())?, plan)?;
+    }
+    plan.report(ctx)
 }
 
 /// Checks, under the lock of landings, that no other undo has taken back what the plan is about.

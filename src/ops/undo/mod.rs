@@ -32,7 +32,7 @@ use crate::domain::shell;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::agent_report::{AgentRef, AgentReport, Reporter};
-pub use execute::execute;
+pub use execute::{execute, rehearse};
 pub use operations::list;
 use operations::{BranchMove, Effect, Obstacle, Operation};
 use serde::Serialize;
