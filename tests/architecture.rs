@@ -515,7 +515,6 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("agents/forge/mod.rs", "what gh answered, in a scratch directory of ours"),
     ("agents/hidden_places.rs", "the names in our own directory of an agent"),
     ("agents/half_made.rs", "/proc, and whether a directory is empty"),
-    ("agents/clone.rs", "state of ours"),
     ("ops/uninstall/mod.rs", "the names in our own directories"),
     ("ops/discard/remove.rs", "the names below a directory that no commit has, through no link"),
     ("agents/persona.rs", "personas of the user"),

@@ -408,3 +408,86 @@ fn an_agent_that_shares_the_directory_gets_no_clone() {
     let output = repo.agent(&["spawn", &task, "--isolation=clone"]);
     assert_eq!(output.status.code(), Some(2), "{}", describe(&output));
 }
+
+/// A command of ours in the clone itself, as in a container: the repository cannot be seen.
+fn within(agent: &Agent, words: &[&str]) -> (Option<i32>, String) {
+    let (repository, away) = (agent.repo.path(), agent.repo.path().with_file_name("away"));
+    fs::rename(&repository, &away).expect("moved");
+    let place = away.join(agent.worktree.strip_prefix(&repository).expect("below"));
+    let mut command = agent_command(&place);
+    let output = command.args(words).output().expect("starts");
+    fs::rename(&away, &repository).expect("moved back");
+    (output.status.code(), describe(&output))
+}
+
+#[test]
+fn messages_reach_an_agent_in_its_clone_and_what_it_says_there_is_sent() {
+    let agent = cloned();
+    let repo = &agent.repo;
+    let send = |text: &str| repo.agent_json(&["send", "--to", &agent.id, text]);
+    send("the first");
+    let (code, said) = within(&agent, &["receive"]);
+    assert!(code == Some(0) && said.contains("the first"), "{said}");
+    // What it was handed is done with on both sides, and what comes later reaches it as well.
+    assert_eq!(within(&agent, &["receive"]).0, Some(1));
+    assert_eq!(repo.agent_json(&["inbox", "--agent", &agent.id])["count"], 0);
+    send("the second");
+    let (_, said) = within(&agent, &["receive", "--format=json"]);
+    assert!(said.contains("the second") && !said.contains("the first"), "{said}");
+    assert_eq!(within(&agent, &["receive"]).0, Some(1));
+    // Its answer, and what it says of its work, are taken over by the next command that looks.
+    let id = said.split("MSG-").nth(1).and_then(|rest| rest.split('"').next()).expect("an id");
+    let id = format!("MSG-{id}");
+    let (code, said) =
+        within(&agent, &["send", "--to=user", "--type=notify", "--reply-to", &id, "understood"]);
+    assert_eq!(code, Some(0), "{said}");
+    fs::write(agent.worktree.join("src/lib.rs"), "pub fn two() {}\n").expect("written");
+    git_in(&agent.worktree, ["commit", "-qam", "two"]);
+    assert_eq!(within(&agent, &["mark", "done", "-m", "it is two"]).0, Some(0));
+    let shown = repo.agent_json(&["show", &agent.id]);
+    let inbox = repo.agent_json(&["inbox", "--agent=user"]);
+    assert_eq!((&inbox["count"], &inbox["messages"][0]["reply_to"]), (&1.into(), &id.into()));
+    assert!(inbox.to_string().contains("understood"), "{inbox:#}");
+    assert_eq!(repo.agent_json(&["show", &agent.id])["state"], "done", "{shown:#}");
+    assert_eq!(git_in(&agent.worktree, ["fsck", "--strict", "--no-dangling"]), "");
+    assert_eq!(repo.fsck(), "");
+}
+
+#[test]
+fn nothing_that_a_clone_leads_to_is_taken_for_its_messages() {
+    let agent = cloned();
+    let spool = agent.own_repository().join("agents/spool");
+    let outside = agent.repo.path().with_file_name("outside");
+    fs::create_dir(&outside).expect("made");
+    fs::write(outside.join("letter.json"), "mine").expect("written");
+    fs::remove_dir_all(&spool).expect("removed");
+    fs::create_dir(&spool).expect("made");
+    symlink(&outside, spool.join(&agent.id[..8])).expect("linked");
+    agent.repo.agent_json(&["show", &agent.id]);
+    agent.repo.agent_json(&["inbox"]);
+    assert_eq!(fs::read_to_string(outside.join("letter.json")).expect("there"), "mine");
+}
+
+#[test]
+fn a_run_receives_each_message_once_in_a_clone_as_in_a_worktree() {
+    if level().is_none() {
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    for isolation in ["clone", "worktree"] {
+        let repo = TestRepo::with_commit();
+        let isolation = format!("--isolation={isolation}");
+        repo.spawn_task(&task(), &[&isolation, "--name=one"]);
+        for (before, text) in [("", "go on"), ("env -u GIT_AGENT_SPOOL", "and on")] {
+            repo.agent_json(&["send", "--to=one", text]);
+            let script =
+                format!("{before} {program} receive; {before} {program} receive || echo none");
+            let run = ["run", "one", "--sandbox=require", "--no-verify", "--", "sh", "-c", &script];
+            let output = repo.agent(&run);
+            assert!(output.status.success(), "{}", describe(&output));
+            let said = describe(&repo.agent(&["logs", "one"]));
+            assert!(said.contains(text) && said.contains("none"), "{isolation} {before}: {said}");
+            assert_eq!(repo.agent_json(&["inbox", "--agent=one"])["count"], 0, "{isolation}");
+        }
+    }
+}

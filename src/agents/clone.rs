@@ -15,13 +15,15 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::publish::{self, TakenOver};
 use crate::agents::run_repo::RunRepo;
-use crate::agents::{liveness, worktree};
+use crate::agents::{liveness, spool, worktree};
 use crate::domain::{Agent, AgentId, Oid};
 use crate::error::{Error, IoContext, Result};
 use crate::git::Identity;
 use crate::git::files::untrusted;
-use crate::git::worktree::own_repository::{OwnRepository, take_place_of_pointer, write_note};
-use crate::store::{fsx, hooks, layout, lock};
+use crate::git::worktree::own_repository::{
+    OwnCommit, OwnHistory, OwnRepository, take_place_of_pointer, write_histories,
+};
+use crate::store::{fsx, hooks, layout, lock, place};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -102,7 +104,9 @@ pub fn give_row(ctx: &Ctx, id: AgentId, spawn_commit: Oid) -> Result<()> {
     let row = ctx.ledger().lines(spawn_commit)?;
     let scratch = fsx::unique_name(&layout::tmp_dir(ctx.repo.common_dir()).join("row"));
     let own = found.path.join(".git");
-    write_note(&own, &scratch, layout::LEDGER_REF, (spawn_commit, &row))
+    let message = "agent: the row of this clone\n".to_owned();
+    let commits = vec![OwnCommit { message, note: Some((spawn_commit, row)) }];
+    write_histories(&own, &scratch, &[OwnHistory { name: layout::LEDGER_REF, commits }])
 }
 
 /// As [`give_row`], where the spawn was killed before it did that.
@@ -127,7 +131,7 @@ pub fn is_one(ctx: &Ctx, id: AgentId) -> bool {
 pub fn forget(common_dir: &Path, id: AgentId) {
     let notes = layout::run_repo(common_dir, id);
     let _ = fs::remove_file(layout::clone_record(common_dir, id));
-    for ending in ["tip", "state"] {
+    for ending in ["tip", "state", "mail"] {
         let _ = fs::remove_file(notes.with_extension(ending));
     }
 }
@@ -142,7 +146,12 @@ pub fn bring_in(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     match ctx.repo.worktree(&layout::worktree_name(agent.id)) {
-        Some(found) => Ok(bring_in_from(ctx, agent, &found.path)?.warnings),
+        Some(found) => {
+            let warnings = bring_in_from(ctx, agent, &found.path)?.warnings;
+            // Its messages are in the way of nothing else.
+            let _ = spool::exchange(ctx, agent);
+            Ok(warnings)
+        }
         None => Ok(Vec::new()),
     }
 }
@@ -205,13 +214,8 @@ fn is_directory(path: &Path) -> bool {
 /// the way of no other agent.
 pub fn bring_in_all(ctx: &Ctx) -> Vec<String> {
     let mut warnings = Vec::new();
-    let records = fs::read_dir(layout::clones_dir(ctx.repo.common_dir()));
-    for record in records.into_iter().flatten().flatten() {
-        let name = record.file_name();
-        let Some(short_id) = name.to_str().and_then(layout::agent_of_worktree) else {
-            continue;
-        };
-        let found = ctx.ledger().find(short_id);
+    for short_id in place::cloned(ctx.repo.common_dir()) {
+        let found = ctx.ledger().find(&short_id);
         // A record without a row belongs to no agent whose work could be taken in.
         let Ok(agent) = found.map(|agent| liveness::as_it_stands(ctx.repo.common_dir(), agent))
         else {

@@ -10,10 +10,13 @@ use crate::domain::named::hex;
 use crate::domain::{Agent, Letter, Message, MessageId, State, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
+use crate::git::worktree::own_repository::{
+    OwnCommit, OwnHistory, own_repository_in, write_histories,
+};
 use crate::proc::launch;
 use crate::store::mailbox::spool::Taken;
 use crate::store::mailbox::{Mailbox, Nonce, Reader, spool as mailbox_spool};
-use crate::store::{layout, lock};
+use crate::store::{fsx, layout, lock, place};
 use crate::wire::message::payload;
 use crate::wire::message::spooled::{self, Content, Declared, Received, Spooled};
 use crate::wire::request::SpooledRequest;
@@ -103,6 +106,9 @@ pub fn post_spool_serving(ctx: &Ctx, agent: &Agent, serve: Serve<'_>) -> Result<
     let Some(guard) = mailbox_spool::begin(common, agent.id)? else {
         return Ok(0);
     };
+    if let Some(own) = own_repository(ctx, agent) {
+        mailbox_spool::collect(common, agent.id, &own, &guard)?;
+    }
     let taken = mailbox_spool::take(common, agent.id, &directory, &guard)?;
     ctx.reached("spool-taken");
     let end = Instant::now() + PATIENCE;
@@ -118,7 +124,66 @@ pub fn post_spool_serving(ctx: &Ctx, agent: &Agent, serve: Serve<'_>) -> Result<
         taken.clear(common)?;
         ctx.reached("spool-cleared");
     }
+    // What cannot be written into a clone now is tried again by the next command that looks at its agent.
+    if posted > 0 {
+        drop(deliver_all(ctx));
+    }
     Ok(posted)
+}
+
+// Mail of agents whose worktree is a repository of its own (`super::clone`), which see no other: what there is for them is written into
+// it, and what they leave there is posted.
+
+/// The repository of its own that an agent has; `None` where it has none, or that is gone.
+fn own_repository(ctx: &Ctx, agent: &Agent) -> Option<PathBuf> {
+    if !layout::clone_record(ctx.repo.common_dir(), agent.id).exists() {
+        return None;
+    }
+    own_repository_in(&ctx.repo.worktree(&layout::worktree_name(agent.id))?.path)
+}
+
+/// Shows an agent in its own repository what there is for it, where it has one and that is new.
+///
+/// # Errors
+/// Those of the mailbox, of git and of writing there.
+fn deliver(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let Some(own) = own_repository(ctx, agent) else { return Ok(()) };
+    let (common, reader) = (ctx.repo.common_dir(), Reader::agent(agent)?);
+    let mailbox = Mailbox::new(&ctx.repo);
+    let state = mailbox.state_for(&reader)?;
+    let known = layout::run_repo(common, agent.id).with_extension("mail");
+    if fsx::load_if_there(&known)?.unwrap_or_default() == state.as_bytes() {
+        return Ok(());
+    }
+    let copy = mailbox.copy_for(&reader)?;
+    let commit = |message| OwnCommit { message, note: None };
+    let subject = "agent: receipts of this clone\n".to_owned();
+    let histories = [
+        OwnHistory {
+            name: layout::MAIL_REF,
+            commits: copy.messages.into_iter().map(commit).collect(),
+        },
+        OwnHistory {
+            name: layout::RECEIPTS_REF,
+            commits: vec![OwnCommit { message: subject, note: Some(copy.note) }],
+        },
+    ];
+    write_histories(&own, &fsx::unique_name(&layout::tmp_dir(common).join("mail")), &histories)?;
+    fsx::write_private(&known, state.as_bytes())
+}
+
+/// Shows every agent with a repository of its own what there is for it. Gives what could not be shown.
+pub(crate) fn deliver_all(ctx: &Ctx) -> Vec<String> {
+    let ledger = ctx.ledger();
+    let agents = place::cloned(ctx.repo.common_dir())
+        .into_iter()
+        .filter_map(|short_id| ledger.find(&short_id).ok());
+    let failed = agents.filter_map(|agent| {
+        let error = deliver(ctx, &agent).err()?;
+        let id = agent.id.short();
+        Some(format!("what agent {id} is to see in its clone could not be written there: {error}"))
+    });
+    failed.collect()
 }
 
 /// The agents that left messages in their spools and that no process of ours works for; who has a
@@ -129,7 +194,19 @@ pub fn post_spool_serving(ctx: &Ctx, agent: &Agent, serve: Serve<'_>) -> Result<
 pub fn uncollected(ctx: &Ctx) -> Result<Vec<Agent>> {
     let common = ctx.repo.common_dir();
     let mut agents = Vec::new();
-    for short_id in mailbox_spool::waiting(common) {
+    // What an agent left there is for the repository that made the clone.
+    if is_agents_own(&ctx.repo) {
+        return Ok(agents);
+    }
+    let has_left = |short_id: &String| {
+        let own = ctx.ledger().find(short_id).ok().and_then(|agent| own_repository(ctx, &agent));
+        own.is_some_and(|own| mailbox_spool::has_files(&layout::spools_dir(&own).join(short_id)))
+    };
+    let mut waiting = mailbox_spool::waiting(common);
+    waiting.extend(place::cloned(ctx.repo.common_dir()).into_iter().filter(has_left));
+    waiting.sort_unstable();
+    waiting.dedup();
+    for short_id in waiting {
         match ctx.ledger().find(&short_id) {
             Ok(agent) if agent.id.short() == short_id => {
                 // A held lock means a supervisor, whose own thread empties the spool.
@@ -246,6 +323,25 @@ fn note(agent: &Agent, name: &str, reason: &str) -> Result<Letter> {
     }
     .check();
     letter.map_err(|problems| Error::bug(problems.join("; ")))
+}
+
+/// As [`own_spool`], of an agent in a repository of its own: what it writes of messages there reaches no other repository.
+pub(crate) fn spool_of_clone(ctx: &Ctx) -> Option<PathBuf> {
+    own_spool(ctx).filter(|_| is_agents_own(&ctx.repo))
+}
+
+/// Whether this repository is an agent's own, in its clone.
+fn is_agents_own(repo: &Repo) -> bool {
+    repo.common_dir().join("agents/worktree").is_file()
+}
+
+/// Brings the messages of an agent in a repository of its own out of it and into it.
+///
+/// # Errors
+/// As [`post_spool`].
+pub(crate) fn exchange(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    post_spool(ctx, agent)?;
+    deliver(ctx, agent)
 }
 
 /// The spool of the agent that we are, where it has one.

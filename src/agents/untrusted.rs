@@ -14,8 +14,8 @@ use std::path::Path;
 
 pub use crate::git::changes::gitlinks;
 pub use crate::git::files::untrusted::{
-    are_equal, copy_as_old, files, files_except, log, names, open, open_at, read, read_at, replace,
-    text,
+    are_equal, copy_as_old, files, files_except, log, names, open, open_at, read, read_at, remove,
+    replace, text,
 };
 pub use crate::git::worktree::view::WorktreeView;
 

@@ -86,7 +86,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: SendArgs) -> Result<Exit> {
     for warning in &plan.warnings {
         ui.warn(warning);
     }
-    ui.done(&send::execute(ctx, plan)?)
+    let told = plan.warnings.len();
+    let report = send::execute(ctx, plan)?;
+    report.warnings.iter().skip(told).for_each(|warning| ui.warn(warning));
+    ui.done(&report)
 }
 
 impl Answer for SendReport {

@@ -36,7 +36,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: UndoArgs) -> Result<Exit> {
     }
     let options = UndoOptions { what: args.what, revert: args.revert };
     let plan = undo::plan(ctx, &options)?;
-    let report = if args.dry_run { undo::rehearse(ctx, &plan)? } else { undo::execute(ctx, &plan)? };
+    let report =
+        if args.dry_run { undo::rehearse(ctx, &plan)? } else { undo::execute(ctx, &plan)? };
     report.warnings.iter().for_each(|warning| ui.warn(warning));
     ui.done(&report)
 }

@@ -3,10 +3,10 @@
 use crate::agents::Ctx;
 use crate::agents::authority::require_orchestrator;
 use crate::agents::names::reader_of;
-use crate::agents::spool::{leave_receipt, require_own_reader};
+use crate::agents::spool::{leave_receipt, own_spool, require_own_reader, spool_of_clone};
 use crate::domain::MessageId;
 use crate::domain::message::{Handing, Retention};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::ops::agent_report::rfc3339;
 use crate::ops::mail::{self, MessageReport, Standing};
 use crate::store::mailbox::expire::{self, Expiry};
@@ -87,19 +87,25 @@ pub fn acknowledge(ctx: &Ctx, agent: Option<&str>, ids: &[String]) -> Result<Ack
             wanted.push(id);
         }
     }
-    let fresh = match &ctx.env.spool {
-        Some(spool) => {
-            require_own_reader(spool, &reader)?;
-            leave_receipt(ctx, spool, &wanted, Handing::Archive)?;
-            // Which of them are new is known to the process that collects the spool; here they are
-            // only noted.
-            wanted.clone()
-        }
+    let recorded = match &ctx.env.spool {
+        Some(spool) => Err(spool.clone()),
         None => {
             let mailbox = Mailbox::new(&ctx.repo);
-            mailbox.record_handed(&reader, &wanted, Handing::Archive, ctx.now())?
+            match mailbox.record_handed(&reader, &wanted, Handing::Archive, ctx.now()) {
+                Err(error) if error.code() == Code::RepoReadOnly => {
+                    Err(own_spool(ctx).ok_or(error)?)
+                }
+                fresh => Ok(fresh?),
+            }
         }
     };
+    let told = recorded.as_ref().err().cloned().or_else(|| spool_of_clone(ctx));
+    if let Some(spool) = told {
+        require_own_reader(&spool, &reader)?;
+        leave_receipt(ctx, &spool, &wanted, Handing::Archive)?;
+    }
+    // Which of them are new is known to the process that collects the spool; here they are only noted.
+    let fresh = recorded.unwrap_or_else(|_| wanted.clone());
     let (fresh, already): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|id| fresh.contains(id));
     let texts = |ids: Vec<MessageId>| ids.iter().map(MessageId::to_string).collect();
     Ok(AckReport {

@@ -152,7 +152,7 @@ fn declare(ctx: &Ctx, who: &str, step: Move, what: What) -> Result<MoveReport> {
     };
     let spool = ctx.env.spool.as_ref();
     let is_apart = spool.is_some_and(|spool| !spool.starts_with(ctx.repo.common_dir()));
-    if is_apart && CurrentAgent::is_of(&ctx.env, &agent) {
+    if (is_apart || spool::spool_of_clone(ctx).is_some()) && CurrentAgent::is_of(&ctx.env, &agent) {
         // What is spooled is refused when it is posted, of which the agent hears late.
         agent.may(step)?;
         if spool::leave_declaration(ctx, &what)? {

@@ -6,14 +6,17 @@
 
 use crate::agents::Ctx;
 use crate::agents::names::reader_of;
-use crate::agents::spool::{leave_receipt, require_own_reader, sweep_spools};
+use crate::agents::spool::{
+    leave_receipt, own_spool, require_own_reader, spool_of_clone, sweep_spools,
+};
 use crate::domain::message::{Handing, Kind};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::ops::mail::{MessageReport, Standing};
 use crate::store::Mailbox;
 use crate::store::mailbox::reader::Watch;
 use crate::store::mailbox::{Open, Reader, Wanted};
 use serde::Serialize;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What is received, and how.
@@ -116,28 +119,50 @@ fn hand_out(ctx: &Ctx, reader: &Reader, options: &ReceiveOptions) -> Result<Vec<
         return look(&mailbox, &mailbox.waiting(reader, wanted, ctx.now())?);
     };
     if let Some(spool) = &ctx.env.spool {
-        // Inside a fence that keeps receipts from being written: the supervisor writes them.
-        let waiting = mailbox.waiting(reader, wanted, ctx.now())?;
-        let messages = look(&mailbox, &waiting)?;
-        if !waiting.is_empty() {
-            let ids: Vec<_> = waiting.into_iter().map(|open| open.id).collect();
-            leave_receipt(ctx, spool, &ids, handing)?;
-            // Until the supervisor has written it, the next call would hand the same messages out.
-            let left = Instant::now();
-            while left.elapsed() < FOR_RECEIPT
-                && mailbox
-                    .waiting(reader, wanted, ctx.now())?
-                    .iter()
-                    .any(|one| ids.contains(&one.id))
-            {
-                std::thread::sleep(LOOK);
-            }
-        }
-        return Ok(messages);
+        return by_receipt(ctx, &mailbox, reader, (wanted, handing), spool);
     }
-    let taken = mailbox.receive(reader, wanted, handing, ctx.now())?;
+    let taken = match mailbox.receive(reader, wanted, handing, ctx.now()) {
+        // The variable that names the spool may have been lost on the way; the agent's own spool does as well.
+        Err(error) if error.code() == Code::RepoReadOnly => match own_spool(ctx) {
+            Some(spool) => return by_receipt(ctx, &mailbox, reader, (wanted, handing), &spool),
+            None => return Err(error),
+        },
+        taken => taken?,
+    };
+    // In an agent's own clone the repository that sent them has to be told.
+    if let Some(spool) = spool_of_clone(ctx).filter(|_| !taken.is_empty()) {
+        let ids: Vec<_> = taken.iter().map(|(open, _)| open.id.clone()).collect();
+        leave_receipt(ctx, &spool, &ids, handing)?;
+    }
     let read = |(_, message)| MessageReport::new(&message, Some(Standing::Read));
     Ok(taken.into_iter().map(read).collect())
+}
+
+/// Hands messages out inside of a fence that keeps receipts from being written: the supervisor writes them.
+fn by_receipt(
+    ctx: &Ctx,
+    mailbox: &Mailbox<'_>,
+    reader: &Reader,
+    (wanted, handing): (Wanted, Handing),
+    spool: &Path,
+) -> Result<Vec<MessageReport>> {
+    require_own_reader(spool, reader)?;
+    let waiting = mailbox.waiting(reader, wanted, ctx.now())?;
+    let messages = look(mailbox, &waiting)?;
+    if waiting.is_empty() {
+        return Ok(messages);
+    }
+    let ids: Vec<_> = waiting.into_iter().map(|open| open.id).collect();
+    leave_receipt(ctx, spool, &ids, handing)?;
+    // Until the supervisor has written it, the next call would hand the same messages out.
+    let left = Instant::now();
+    let is_left = |open: &Open| ids.contains(&open.id);
+    while left.elapsed() < FOR_RECEIPT
+        && mailbox.waiting(reader, wanted, ctx.now())?.iter().any(is_left)
+    {
+        std::thread::sleep(LOOK);
+    }
+    Ok(messages)
 }
 
 fn look(mailbox: &Mailbox<'_>, open: &[Open]) -> Result<Vec<MessageReport>> {

@@ -109,6 +109,13 @@ impl RecordedPlaces {
     }
 }
 
+/// The agents whose worktrees are repositories of their own, by the first eight digits of their ids.
+pub fn cloned(common_dir: &Path) -> Vec<String> {
+    let records = fs::read_dir(layout::clones_dir(common_dir));
+    let names = records.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| Some(layout::agent_of_worktree(name.to_str()?)?.to_owned())).collect()
+}
+
 /// Whether an agent was spawned in this clone, or for it, and not in one whose ledger was fetched. `clone` is the number of
 /// this clone, where it has one ([`super::ledger::Ledger::clone_number`]).
 pub fn is_of_this_clone(common_dir: &Path, clone: Option<u16>, agent: &Agent) -> bool {

@@ -279,7 +279,7 @@ fn a_clone_that_cannot_follow_is_told_so() {
     let output = agent(&one, &["undo"]);
     let said = describe(&output);
     assert!(output.status.code() == Some(3) && said.contains("undo-built-upon"), "{said}");
-    assert!(said.contains("git pull && git agent undo --revert"), "{said}");
+    assert!(said.contains("git merge origin/main && git agent undo --revert"), "{said}");
     // Commits of its own are neither pushed nor lost.
     std::fs::remove_file(one.join("theirs.txt")).expect("removed");
     let id = ready(&one);
@@ -291,6 +291,10 @@ fn a_clone_that_cannot_follow_is_told_so() {
     assert_eq!(tip(&one, MAIN), own);
     let log = git_in(&hub.bare, ["log", "--format=%s", MAIN]);
     assert!(!log.contains("not yet"), "{log}");
+    // By itself a pull fails where the two have gone apart.
+    let (_, pull) = warning.split_once("run git ").expect("a command");
+    git_in(&one, pull.split(' '));
+    assert!(files(&hub).lines().all(|file| one.join(file).exists()), "{pull}");
 }
 
 #[test]

@@ -67,8 +67,9 @@ impl RunRepo {
             refs.insert(name.to_owned(), oid);
         }
         let branch = refs.remove(&self.branch).or_else(|| known.get(&self.branch).copied());
-        // A clone has a row of its own, which tells nothing that the ledger does not.
-        let is_own_row = |name: &str| self.is_clone && name == layout::LEDGER_REF;
+        // A clone has a row and messages of its own, which tell nothing that those here do not.
+        let ours = [layout::LEDGER_REF, layout::MAIL_REF, layout::RECEIPTS_REF];
+        let is_own_row = |name: &str| self.is_clone && ours.contains(&name);
         // What the command fetched is on its remote, and no work of its own.
         let is_fetched = |name: &str| name.starts_with("refs/remotes/");
         refs.retain(|name, _| !name.ends_with(".lock") && !is_own_row(name) && !is_fetched(name));
@@ -96,7 +97,9 @@ impl RunRepo {
             let logs = place.join("logs");
             for file in untrusted::files(&self.directory.join(&logs)) {
                 let name = place.join(&file);
-                let Some(name) = name.to_str().filter(|name| !is_fetched(name)) else {
+                let Some(name) =
+                    name.to_str().filter(|name| !is_fetched(name) && !is_own_row(name))
+                else {
                     continue;
                 };
                 let oids = logged(&self.directory, &logs.join(&file));

@@ -69,7 +69,8 @@ fn provenance(history: &BranchHistory) -> Vec<Finding> {
     let catch_up = behind
         .map(|copy| format!("bring the base branch up to date with {copy}, as git pull does"));
     if let Some(base) = history.lost_base {
-        let rebase = || in_worktree(&format!("git rebase --autostash --onto <branch> {}", base.short()));
+        let rebase =
+            || in_worktree(&format!("git rebase --autostash --onto <branch> {}", base.short()));
         findings.push(
             Finding::new(
                 Code::ProvenanceBaseRewritten,

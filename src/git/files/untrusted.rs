@@ -154,6 +154,15 @@ pub fn replace(top: &Path, relative: &Path, content: &[u8]) -> io::Result<()> {
     replaced
 }
 
+/// Removes a file or a link; `relative` is as in [`open`].
+///
+/// # Errors
+/// When there is none, or it is a directory.
+pub fn remove(top: &Path, relative: &Path) -> io::Result<()> {
+    let (parent, name) = place(top, relative, false)?;
+    Ok(unlinkat(&parent, name, AtFlags::empty())?)
+}
+
 /// Reads a regular file of at most `limit` bytes; `relative` is as in [`open`]. `None` when there is none, or it is
 /// longer.
 pub fn read(top: &Path, relative: &Path, limit: u64) -> Option<Vec<u8>> {

@@ -170,26 +170,44 @@ pub fn take_place_of_pointer(worktree: &Path, made: &Path) -> Result<()> {
     fs::remove_file(made).at("could not remove", made)
 }
 
-/// Adds a note to such a repository, or puts it in the place of the one there. git writes the note in `scratch`, a directory
-/// that does not exist yet and that no agent can write; what it wrote is then added as files, and nothing that the
-/// repository leads to is followed.
+/// The repository of its own that a worktree has; `None` where its `.git` is no directory.
+pub fn own_repository_in(worktree: &Path) -> Option<PathBuf> {
+    let own = worktree.join(".git");
+    fs::symlink_metadata(&own).is_ok_and(|found| found.is_dir()).then_some(own)
+}
+
+/// A history of ours that such a repository is given: full name of the ref, and what each of its commits says and notes.
+pub struct OwnHistory<'a> {
+    /// The ref.
+    pub name: &'a str,
+    /// The commits, oldest first, which add no files but notes.
+    pub commits: Vec<OwnCommit>,
+}
+
+/// A commit of an [`OwnHistory`].
+pub struct OwnCommit {
+    /// The whole message.
+    pub message: String,
+    /// A note of this object.
+    pub note: Option<(Oid, Vec<u8>)>,
+}
+
+/// Gives such a repository histories, each in the place of the one there. git writes them in `scratch`, a directory that does not exist
+/// yet and that no agent can write; what it wrote is then added as files, and nothing that the repository leads to is followed.
 ///
 /// # Errors
 /// `git-failed`, `git-missing`, `io`.
-pub fn write_note(
-    repository: &Path,
-    scratch: &Path,
-    notes: &str,
-    (noted, body): (Oid, &[u8]),
-) -> Result<()> {
-    let added = note_in(scratch, notes, (noted, body)).and_then(|()| {
-        for file in untrusted::files(scratch) {
-            if file.starts_with("objects") || file == Path::new(notes) {
-                let from = scratch.join(&file);
-                let content = fs::read(&from).at("could not read", &from)?;
-                create(repository, &file, &content)
-                    .at("could not write", repository.join(&file))?;
-            }
+pub fn write_histories(repository: &Path, scratch: &Path, all: &[OwnHistory<'_>]) -> Result<()> {
+    let added = histories_in(scratch, all).and_then(|()| {
+        let files = untrusted::files(scratch);
+        // A ref comes after what it leads to.
+        let (objects, others): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| file.starts_with("objects"));
+        let is_ref = |file: &PathBuf| all.iter().any(|one| file == Path::new(one.name));
+        for file in objects.into_iter().chain(others.into_iter().filter(is_ref)) {
+            let from = scratch.join(&file);
+            let content = fs::read(&from).at("could not read", &from)?;
+            create(repository, &file, &content).at("could not write", repository.join(&file))?;
         }
         Ok(())
     });
@@ -197,27 +215,41 @@ pub fn write_note(
     added
 }
 
-/// Has git write a note, and what it consists of, to a new repository, which has nothing else.
-fn note_in(scratch: &Path, notes: &str, (noted, body): (Oid, &[u8])) -> Result<()> {
+/// Has git write histories, and what they consist of, to a new repository, which has nothing else.
+fn histories_in(scratch: &Path, all: &[OwnHistory<'_>]) -> Result<()> {
     make(&scratch.join("refs"))?;
     make(&scratch.join("objects"))?;
     write(&scratch.join("HEAD"), "ref: refs/heads/main\n")?;
+    let who = Identity::stand_in(0);
+    let mut feed = Vec::new();
+    for (one, commit) in all.iter().flat_map(|one| one.commits.iter().map(move |it| (one, it))) {
+        // Writing to a vector does not fail.
+        let _ = write!(
+            feed,
+            "commit {}\ncommitter {} <{}> 0 +0000\ndata {}\n{}\n",
+            one.name,
+            who.name,
+            who.email,
+            commit.message.len(),
+            commit.message
+        );
+        if let Some((noted, body)) = &commit.note {
+            let _ = write!(feed, "M 100644 inline {noted}\ndata {}\n", body.len());
+            feed.extend_from_slice(body);
+            feed.push(b'\n');
+        }
+    }
     let mut git = command::git(scratch);
     git.arg("--git-dir").arg(scratch);
-    git.args(["-c", "core.hooksPath=/dev/null", "notes"]);
-    git.arg(format!("--ref={notes}"));
-    git.args(["add", "--force", "--file=-", &noted.to_hex()]);
-    let who = Identity::stand_in(0);
-    for role in ["AUTHOR", "COMMITTER"] {
-        git.env(format!("GIT_{role}_NAME"), &who.name);
-        git.env(format!("GIT_{role}_EMAIL"), &who.email);
-    }
-    let output = command::feed(git, body)?;
+    // As single objects: of a pack it is not known which of its objects are new.
+    git.args(["-c", "core.hooksPath=/dev/null", "-c", "fastimport.unpackLimit=1000000"]);
+    git.args(["fast-import", "--quiet", "--date-format=raw"]);
+    let output = command::feed(git, &feed)?;
     if output.status.success() {
         return Ok(());
     }
     let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(Error::new(Code::GitFailed, "git could not write the row of a clone").because(why))
+    Err(Error::new(Code::GitFailed, "git could not write what a clone is to have").because(why))
 }
 
 /// Puts a file into a repository, with the directories above it. No link is followed, and a file that is there is replaced.

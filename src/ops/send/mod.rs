@@ -6,7 +6,7 @@
 //! ```
 
 use crate::agents::names::{own, resolve};
-use crate::agents::spool::own_spool;
+use crate::agents::spool::{own_spool, spool_of_clone};
 use crate::agents::{Ctx, CurrentAgent, liveness, spool};
 use crate::domain::message::{EVERYBODY, Kind, PAYLOAD_LIMIT};
 use crate::domain::message_rules::{Draft, KEPT};
@@ -196,14 +196,15 @@ fn contradictions(options: &SendOptions, said: &Addressed) -> Vec<String> {
 /// `lock-timeout`, `disk-full`, `repo-read-only`, `repo-corrupt`.
 pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
     let nonce = Nonce(ctx.nonce()?);
-    if let Some(spool) = &ctx.env.spool {
-        return leave(ctx, &plan, nonce, spool);
+    if let Some(spool) = ctx.env.spool.clone().or_else(|| spool_of_clone(ctx)) {
+        return leave(ctx, &plan, nonce, &spool);
     }
     let reached = |step: &str| ctx.reached(step);
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
     match spool::post_message(ctx, &mailbox, plan.letter.clone(), nonce) {
         Ok(message) => {
             let mut report = SendReport::new(&plan, Some((message.id, message.at)));
+            report.warnings.extend(spool::deliver_all(ctx));
             for agent in plan.wake.iter().filter(|agent| !spool::is_waiting(ctx, agent)) {
                 wake(ctx, agent, &plan.letter)?;
                 report.waking.push(agent.id.to_string());

@@ -23,12 +23,12 @@ use crate::domain::message::{Handing, Kind};
 use crate::domain::named::hex;
 use crate::domain::{Letter, Message, MessageId, Oid, Stamp};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::{Commit, Identity, Repo};
+use crate::git::{Commit, Identity, Repo, notes};
 use crate::store::chain::{self, Chain, TRAILER};
 use crate::store::lock::{self, Guard};
 use crate::store::{keep, layout, remote_names};
 use crate::wire::message::{self, STAMP_TRAILER};
-use crate::wire::receipt_line::ReceiptKind;
+use crate::wire::receipt_line::{Receipt, ReceiptKind};
 use chrono::{DateTime, TimeDelta, Utc};
 pub use cursor::Open;
 use cursor::Receipts;
@@ -44,6 +44,9 @@ const LEASE: TimeDelta = TimeDelta::minutes(5);
 /// of its time, so a wrong clock is followed for years; but one message of the year 9999 must not date every
 /// later one in a year that a stamp cannot hold, where it could not be read.
 const FOLLOWED: TimeDelta = TimeDelta::days(3650);
+
+/// How many messages that its reader is done with are copied for it, so that it can answer them.
+const COPIED: usize = 50;
 
 /// Whether what comes after a stamp is dated later.
 fn is_followed(stamp: Stamp, now: DateTime<Utc>) -> bool {
@@ -86,6 +89,14 @@ pub struct Wanted {
     pub kind: Option<Kind>,
     /// At most this many, the most urgent first.
     pub limit: Option<usize>,
+}
+
+/// The messages of one reader, for a repository that has no others.
+pub struct MailCopy {
+    /// What the commits say that hold them, oldest first.
+    pub messages: Vec<String>,
+    /// What the reader's note is on, and its lines.
+    pub note: (Oid, Vec<u8>),
 }
 
 fn receipt(handing: Handing) -> ReceiptKind {
@@ -268,6 +279,44 @@ impl<'r> Mailbox<'r> {
         let mut messages = self.messages(&ids)?;
         let found = latest.into_iter().filter_map(|(id, at)| Some((messages.remove(&id)?, at)));
         Ok(found.collect())
+    }
+
+    /// What tells whether there is anything new for a reader: other messages, or other receipts.
+    ///
+    /// # Errors
+    /// As [`Mailbox::is_empty`].
+    pub fn state_for(&self, reader: &Reader) -> Result<String> {
+        let open = self.open(reader)?;
+        let ids: Vec<_> = open.iter().map(|one| one.id.as_str()).collect();
+        let receipts = notes::lookup(self.repo, self.receipts_tree()?, reader.key)?;
+        Ok(format!("{} {receipts:?}", ids.join(" ")))
+    }
+
+    /// What a reader has open and what it was handed last.
+    ///
+    /// # Errors
+    /// As [`Mailbox::is_empty`].
+    pub fn copy_for(&self, reader: &Reader) -> Result<MailCopy> {
+        let handed = self.archive(reader, COPIED)?.into_iter().map(|(message, _)| Ok(message));
+        let open = self.open(reader)?;
+        let open = open.iter().map(|open| self.read(open));
+        let mut messages = handed.chain(open).collect::<Result<Vec<Message>>>()?;
+        messages.sort_by_key(|message| message.at);
+        let receipts = cursor::load_receipts(self.repo, reader)?;
+        let mut lines = Vec::new();
+        for (deed, stamps) in
+            [(ReceiptKind::Read, &receipts.read), (ReceiptKind::Archived, &receipts.archived)]
+        {
+            for message in &messages {
+                if let Some(at) = stamps.get(&message.id) {
+                    let of = vec![message.id.to_string()];
+                    lines.push(Receipt { at: *at, deed, of }.encode()?);
+                }
+            }
+        }
+        let lines = notes::union_of_lines(lines.iter().map(String::as_bytes));
+        let messages = messages.iter().map(message::encode).collect();
+        Ok(MailCopy { messages, note: (reader.key, lines) })
     }
 
     /// The message of an open entry.

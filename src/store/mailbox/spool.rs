@@ -86,6 +86,25 @@ pub fn leave(spool: &Path, name: &str, content: &[u8]) -> Result<()> {
     fsx::write_atomic(&spool.join(name), content)
 }
 
+/// Takes what an agent left in the spool of its own repository over into what is being posted: each file is known by its content, so
+/// that one which is taken twice is posted once. Names are followed nowhere, and what is no regular file of bearable length stays.
+///
+/// # Errors
+/// `disk-full`, `repo-read-only`, `io`.
+pub fn collect(common_dir: &Path, id: AgentId, own: &Path, _guard: &Guard) -> Result<()> {
+    let spool = layout::spool_dir(Path::new(""), id);
+    let posting = layout::posting_dir(common_dir, id);
+    for path in files(&own.join(&spool)).into_iter().take(AT_ONCE) {
+        let Some(name) = path.file_name().and_then(OsStr::to_str) else { continue };
+        let relative = spool.join(name);
+        let Some(content) = untrusted::read(own, &relative, LONGEST) else { continue };
+        fsx::create_dir(&posting)?;
+        leave(&posting, name, &content)?;
+        untrusted::remove(own, &relative).at("could not remove", &path)?;
+    }
+    Ok(())
+}
+
 /// Whether there is something in an agent's spool.
 pub fn is_waiting(common_dir: &Path, id: AgentId) -> bool {
     has_files(&layout::spool_dir(common_dir, id))
@@ -144,7 +163,8 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-fn has_files(directory: &Path) -> bool {
+/// Whether anything is in a spool.
+pub fn has_files(directory: &Path) -> bool {
     entries(directory).next().is_some()
 }
 
