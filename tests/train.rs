@@ -748,6 +748,7 @@ fn an_undo_takes_back_whom_the_train_rejected_as_well() {
     assert_eq!(after, ["merged", "idle", "merged"]);
     let undone = fleet.repo.agent_json(&["undo"]);
     assert_eq!(states(), before);
+    assert!(undone["warnings"].to_string().contains("that a train rejected"), "{undone:#}");
     let again = undone["undone_by"].as_str().expect("an operation");
     fleet.repo.agent_json(&["undo", again]);
     assert_eq!(states(), after);

@@ -149,13 +149,21 @@ fn own_repository(ctx: &Ctx, agent: &Agent) -> Option<PathBuf> {
 fn deliver(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let Some(own) = own_repository(ctx, agent) else { return Ok(()) };
     let (common, reader) = (ctx.repo.common_dir(), Reader::agent(agent)?);
+    // Files are put into place by one name, and what is read first must not be written last.
+    fsx::create_dir(&layout::agent_dir(common, agent.id))?;
+    let _writing = lock::hold_for(common, &layout::clone_lock(agent.id), PATIENCE)?;
     let mailbox = Mailbox::new(&ctx.repo);
     let state = mailbox.state_for(&reader)?;
-    let known = layout::run_repo(common, agent.id).with_extension("mail");
-    if fsx::load_if_there(&known)?.unwrap_or_default() == state.as_bytes() {
+    let note = layout::run_repo(common, agent.id).with_extension("mail");
+    let known = fsx::load_if_there(&note)?;
+    if known.as_deref() == Some(state.as_bytes()) {
         return Ok(());
     }
     let copy = mailbox.copy_for(&reader)?;
+    // Most agents are never written to.
+    if known.is_none() && copy.messages.is_empty() {
+        return Ok(());
+    }
     let commit = |message| OwnCommit { message, note: None };
     let subject = "agent: receipts of this clone\n".to_owned();
     let histories = [
@@ -169,7 +177,7 @@ fn deliver(ctx: &Ctx, agent: &Agent) -> Result<()> {
         },
     ];
     write_histories(&own, &fsx::unique_name(&layout::tmp_dir(common).join("mail")), &histories)?;
-    fsx::write_private(&known, state.as_bytes())
+    fsx::write_private(&note, state.as_bytes())
 }
 
 /// Shows every agent with a repository of its own what there is for it. Gives what could not be shown.

@@ -5,6 +5,7 @@ use super::neutral::NeutralWriter;
 use super::terminal::is_terminal;
 use super::ui::{Answer, Format, KeptText, Ui};
 use crate::agents::Ctx;
+use crate::cli::typed_task::from_here;
 use crate::domain::Quoted;
 use crate::error::{Exit, Result};
 use crate::ops::diff::{self, Detail, DiffReport, DiffSink, Filter, Since};
@@ -30,7 +31,7 @@ pub(super) struct DiffArgs {
     /// Show what changed since an operation (op-..., see undo --list)
     #[arg(long, value_name = "OPERATION", conflicts_with = "since_verdict")]
     since: Option<String>,
-    /// Only these paths, relative to the top of the repository
+    /// Only these paths, as they are from the current directory; `:/` stands for the top of the repository
     #[arg(last = true, value_name = "PATH")]
     paths: Vec<String>,
 }
@@ -40,12 +41,18 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
         (true, _) => Some(Since::Verdict),
         (false, operation) => operation.clone().map(Since::Operation),
     };
+    // Pathspecs with magic, such as `:/`, say themselves where they begin.
+    let place = |path: &String| match from_here(ctx, std::slice::from_ref(path)).pop() {
+        Some(here) if !path.starts_with(':') && !here.is_empty() => here,
+        _ => path.clone(),
+    };
+    let paths: Vec<String> = args.paths.iter().map(place).collect();
     let mut report = diff::diff(ctx, &args.agent.or_current(ctx, ui)?, since.as_ref())?;
     if ui.format() != Format::Text {
         if args.patch && !args.name_only {
             let mut patch = KeptText::default();
             let to = DiffSink::Text(&mut patch);
-            report.show(ctx, Detail::Patch, &args.paths, to)?;
+            report.show(ctx, Detail::Patch, &paths, to)?;
             report.patch = Some(patch.text());
         }
         return ui.done(&report);
@@ -63,7 +70,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
         None if is_terminal() => DiffSink::Pager(filter),
         None => DiffSink::Output,
     };
-    report.show(ctx, detail, &args.paths, to)?;
+    report.show(ctx, detail, &paths, to)?;
     Ok(Exit::Yes)
 }
 

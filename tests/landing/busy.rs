@@ -493,7 +493,8 @@ fn what_asked_and_ended_well_lands_only_by_name() {
     let train = agent.repo.agent(&["train", short]);
     assert!(describe(&train).contains("is waiting"), "{}", describe(&train));
     assert_eq!(agent.repo.git(["rev-parse", "main"]), main);
-    answer(&agent, "merge", &[]);
+    let landed = agent.repo.agent(&["merge", short]);
+    assert!(describe(&landed).contains("asked before it landed"), "{}", describe(&landed));
     assert_eq!(state(&agent), "merged");
 }
 

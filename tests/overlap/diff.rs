@@ -48,6 +48,16 @@ fn a_diff_is_narrowed_down_and_leaves_out_what_the_base_brought() {
     };
     assert_eq!(said(&[]), "a/one\nb/one\n");
     assert_eq!(said(&["--", "b"]), "b/one\n");
+    // Paths are meant from where they are typed, as those of git.
+    let below = repo.path().join("a");
+    std::fs::create_dir_all(&below).expect("made");
+    for (path, expected) in
+        [("one", "a/one\n"), ("../b", "b/one\n"), (":/b", "b/one\n"), (".", "a/one\n")]
+    {
+        let words = ["diff", "one", "--name-only", "--", path];
+        let output = agent_command(&below).args(words).output().expect("starts");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{path}");
+    }
     // From inside the agent's worktree it is the same, and after landing too.
     let inside = agent_command(&agent.worktree).args(["diff", "one", "--stat"]).output();
     let inside = String::from_utf8(inside.expect("starts").stdout).expect("UTF-8");

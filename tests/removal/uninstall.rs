@@ -235,6 +235,9 @@ fn an_alias_of_the_user_is_neither_replaced_nor_removed() {
     refused(&output, "usage", 2);
     repo.agent_json(&["init", "--log-alias=ll"]);
     assert!(git_output(&repo.path(), ["ll"]).status.success());
+    // A removal takes one out, so there is never a second one.
+    let output = repo.agent(&["init", "--log-alias=l3"]);
+    assert!(describe(&output).contains("alias.ll is the alias"), "{}", describe(&output));
     assert_eq!(repo.agent_json(&["init", "--log-alias", "--remove"])["log_alias"], "deleted");
     assert_eq!(repo.git(["config", "alias.lg"]), "log --graph");
     assert!(!git_output(&repo.path(), ["config", "alias.ll"]).status.success());

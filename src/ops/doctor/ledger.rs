@@ -481,7 +481,13 @@ pub(super) fn examine_mail(ctx: &Ctx, _survey: &Survey) -> Result<Vec<DoctorFind
         let ids: Vec<_> = agents.iter().map(|agent| agent.id.short()).collect();
         let what = format!("messages wait in the spools of agents {}", ids.join(", "));
         found.push(DoctorFinding::curable(Sign::SpoolWaiting, what, |ctx| {
-            Ok(format!("posted {} messages", sweep_spools(ctx)?))
+            // As much at a time as one moment allows.
+            let (mut posted, mut last) = (0, 1);
+            while last > 0 && !uncollected(ctx)?.is_empty() {
+                last = sweep_spools(ctx)?;
+                posted += last;
+            }
+            Ok(format!("posted {posted} messages"))
         }));
     }
     Ok(found)

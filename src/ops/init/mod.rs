@@ -11,6 +11,7 @@ use crate::agents::untrusted;
 use crate::domain::named::named;
 use crate::domain::repository_settings::PATH;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::config::Setting;
 use crate::hosts::settings::{HostWorktrees, Registration, Removal};
 use crate::hosts::{self, settings as host_settings};
 use crate::ops::host_trust;
@@ -455,6 +456,14 @@ fn log_alias(ctx: &Ctx, name: &str, remove: bool) -> Result<SettingChange> {
     if let Some(other) = known.filter(|alias| alias.value != LOG) {
         return Err(Error::new(Code::Usage, format!("{key} stands for `{}` already", other.value))
             .hint(format!("to take another name, run git agent init --log-alias={name}-agents")));
+    }
+    // A removal takes one out, so there is one.
+    let own = ctx.repo.own_settings("alias.")?;
+    let is_other = |alias: &&Setting| alias.value == LOG && !alias.key.eq_ignore_ascii_case(&key);
+    if let Some(other) = own.iter().find(is_other) {
+        let what = format!("{} is the alias for a log without our refs already", other.key);
+        return Err(Error::new(Code::Usage, what)
+            .hint("to take it out first, run git agent init --log-alias --remove"));
     }
     Ok(SettingChange::new(&key, LOG, known.is_some(), remove))
 }

@@ -10,7 +10,7 @@ use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, at_work, clone, commands, publish, worktree};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
-use crate::domain::{AgentId, CommandRun, Move, Oid, State, What};
+use crate::domain::{Agent, AgentId, CommandRun, Move, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
@@ -137,6 +137,7 @@ fn land_and_record(
         notify(&ctx.repo, Notice::Landed, &plan.agent, State::Merged.as_str());
     }
     for (plan, report) in plans.iter().zip(&mut reports) {
+        report.warnings.extend(said_otherwise(ctx, &plan.agent));
         if let Some(warning) = &behind {
             // What has this branch checked out stays where it is, too.
             report.worktrees.clear();
@@ -149,6 +150,18 @@ fn land_and_record(
         }
     }
     Ok(reports)
+}
+
+/// The warning that an agent's own word stood against what has landed, which the person who named it may not have seen.
+fn said_otherwise(ctx: &Ctx, agent: &Agent) -> Option<String> {
+    let short = agent.id.short();
+    let reason = agent.summary.as_deref().unwrap_or("without a reason");
+    if agent.declared && agent.state == State::Failed {
+        Some(format!("agent {short} had said that it failed: {reason}"))
+    } else {
+        let waits = at_work::waits_for_answer(ctx.repo.common_dir(), agent);
+        waits.then(|| format!("agent {short} asked before it landed, and had no answer"))
+    }
 }
 
 /// The warning that work has landed and its row does not say so.

@@ -356,6 +356,6 @@ fn reached(wanted: usize, fit: usize, why: String) -> Error {
         _ => format!("of {wanted} agents, {fit} would fit"),
     };
     Error::new(Code::LimitReached, format!("{what}: {why}"))
-        .remedy("to remove those that are finished", Remedy::Collect)
+        .remedy("to remove those that have landed", Remedy::Collect)
         .remedy("to see all of them", Remedy::Agents)
 }

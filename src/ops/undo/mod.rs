@@ -63,6 +63,8 @@ pub struct UndoPlan {
     landings: Vec<(Oid, Oid)>,
     restored: Vec<Agent>,
     removed: Vec<Agent>,
+    /// What the caller should know.
+    warnings: Vec<String>,
 }
 
 /// Looks at what would move; writes nothing.
@@ -84,6 +86,7 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
         landings: Vec::new(),
         restored: Vec::new(),
         removed: Vec::new(),
+        warnings: Vec::new(),
     };
     let mut by_branch: BTreeMap<String, Vec<BranchMove>> = BTreeMap::new();
     // An undo that was killed has taken back a part of them.
@@ -113,6 +116,13 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
                 // A decision moves nothing; the event alone takes it back.
                 Effect::Decided | Effect::Judged => {}
             }
+        }
+        let is_lifted = part.is_judged_only() && agent.rejections_by_trains().next().is_some();
+        if is_lifted && !operation.is_undo() {
+            let id = agent.id.short();
+            plan.warnings.push(format!(
+                "that a train rejected agent {id} is taken back, too; to check its work again, run git agent train {id}"
+            ));
         }
         plan.agents.push(agent);
     }
@@ -344,7 +354,7 @@ impl UndoPlan {
                 .collect(),
             restored: refs(&self.restored),
             removed: refs(&self.removed),
-            warnings: Vec::new(),
+            warnings: self.warnings.clone(),
         }
     }
 }
