@@ -168,6 +168,8 @@ fn what_cannot_be_meant_changes_nothing() {
     let planned = agent.amend(&["--add-scope=docs/**", "--dry-run"]);
     assert_eq!(planned["dry_run"], true);
     assert_eq!(agent.row(), row);
+    let said = refused(&agent.repo.agent(&["amend", &agent.id, "--scope=/src"]), "task-invalid", 2);
+    assert!(!said.contains("spawn"), "there is a task already: {said}");
 }
 
 #[test]

@@ -195,7 +195,13 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
         bundle: None,
         ..TaskWords::default()
     });
-    let (mut task, _) = draft.check(&roles, TaskOptions::default())?;
+    let checked = draft.check(&roles, TaskOptions::default());
+    let (mut task, _) = checked.map_err(|problems| match Error::from(problems) {
+        // There is no task to mend, and none to spawn.
+        error if error.code() == Code::TaskInvalid => error
+            .hint_only("mend the option that says it; a glob is a path from the current directory"),
+        error => error,
+    })?;
     // What a name stands for shows in the base and in the agent's work. Its uncommitted part is written as a tree that is not kept.
     let scratch = Scratch::make(ctx, "amend")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;

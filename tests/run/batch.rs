@@ -49,6 +49,9 @@ fn a_task_whose_quotes_were_left_out_is_shown_with_them() {
     assert!(said.contains("git agent run 'fix the typo' --host claude"), "{said}");
     let output = repo.agent(&["run", "typo"]);
     assert!(describe(&output).contains("git agent run -m typo -- <command>"), "{output:?}");
+    // A command without the two dashes before it.
+    let output = repo.agent(&["run", "fix it", "echo", "hi"]);
+    assert!(describe(&output).contains("git agent run 'fix it' -- echo hi"), "{output:?}");
     let output = repo.agent(&["run", "typo", "--name", "fixer", "--", "true"]);
     let said = describe(&output);
     assert!(said.contains("typo is no task\n"), "{said}");

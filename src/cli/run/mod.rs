@@ -17,6 +17,7 @@ use crate::cli::terminal::{is_terminal, width};
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::{Format, Ui};
 use crate::domain::sandbox::Mode;
+use crate::domain::shell;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::Host;
 use crate::hosts::output::{Pieces, Shown};
@@ -26,7 +27,7 @@ use crate::ops::spawn::{self, SpawnOptions};
 use inputs::CommissionArgs;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Run a command for an agent in its worktree, wait for it, record it and judge the work
@@ -93,11 +94,25 @@ impl RunArgs {
             return Ok(());
         }
         let what = "neither a host nor a command is named to do the task";
-        let task = inputs::as_meant(ctx, &self.targets);
+        // A command typed without `--` reads as more tasks; single words alone read as the text of one.
+        let is_agent = |word: &String| ctx.ledger().find(word).is_ok();
+        let is_task = |word: &String| word.contains(char::is_whitespace) || is_agent(word);
+        let is_other = |word: &String| is_task(word) || ctx.absolute(Path::new(word)).exists();
+        let (targets, command) = match self.targets.split_at_checked(1) {
+            Some((first, rest))
+                if first.iter().all(is_task)
+                    && rest.first().is_some_and(|word| !is_other(word)) =>
+            {
+                let words = rest.iter().map(|word| shell::word(word.as_bytes()));
+                (first, words.collect::<Vec<_>>().join(" "))
+            }
+            _ => (&*self.targets, "<command>".to_owned()),
+        };
+        let task = inputs::as_meant(ctx, targets);
         let host = proposed_host(ctx);
         Err(Error::new(Code::Usage, what)
             .hint(format!("for an agent host, run git agent run {task} --host {host}"))
-            .hint(format!("for a command, run git agent run {task} -- <command>")))
+            .hint(format!("for a command, run git agent run {task} -- {command}")))
     }
 
     fn read(self, ctx: &Ctx) -> Result<RunsAsked> {
