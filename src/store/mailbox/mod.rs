@@ -48,6 +48,9 @@ const FOLLOWED: TimeDelta = TimeDelta::days(3650);
 /// How many messages that its reader is done with are copied for it, so that it can answer them.
 const COPIED: usize = 50;
 
+/// How many open ones are copied, the most urgent first; the others follow when it is done with these.
+const COPIED_OPEN: usize = 1000;
+
 /// Whether what comes after a stamp is dated later.
 fn is_followed(stamp: Stamp, now: DateTime<Utc>) -> bool {
     stamp.time() - now <= FOLLOWED
@@ -299,7 +302,7 @@ impl<'r> Mailbox<'r> {
     pub fn copy_for(&self, reader: &Reader) -> Result<MailCopy> {
         let handed = self.archive(reader, COPIED)?.into_iter().map(|(message, _)| Ok(message));
         let open = self.open(reader)?;
-        let open = open.iter().map(|open| self.read(open));
+        let open = open.iter().take(COPIED_OPEN).map(|open| self.read(open));
         let mut messages = handed.chain(open).collect::<Result<Vec<Message>>>()?;
         messages.sort_by_key(|message| message.at);
         let receipts = cursor::load_receipts(self.repo, reader)?;
