@@ -10,6 +10,7 @@ use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::Glance;
 use crate::git::files::descent;
 use crate::git::uncommitted::glance;
+use crate::git::worktree::own_repository::own_repository_in;
 use crate::ops::agent_report::Reporter;
 use crate::ops::discard::batch::{RemovalBatch, RemovalEnd};
 use crate::ops::discard::gate::{Place, Remains, bundle_dir, refused};
@@ -450,6 +451,10 @@ fn remove_place(ctx: &Ctx, id: AgentId, site: &Remains, report: &mut DiscardRepo
     // A spawn makes the directories that are removed here, and reads the list of worktrees.
     let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
     if let Some(files) = &place.files {
+        // With a repository of its own, those of its submodules would go with it.
+        if let Some(own) = own_repository_in(files) {
+            report.warnings.extend(keep_submodules(ctx, id, &own)?);
+        }
         names.extend(fsx::move_to_trash(common, files)?);
     }
     // Directories that were made for this worktree alone go too; others are not empty.
@@ -467,7 +472,7 @@ fn remove_place(ctx: &Ctx, id: AgentId, site: &Remains, report: &mut DiscardRepo
     }
     if fs::symlink_metadata(&place.admin_dir).is_ok() {
         // The files of the submodules are gone: until now a repeated call had to find the repositories that hold them.
-        report.warnings.extend(keep_submodules(ctx, id, place)?);
+        report.warnings.extend(keep_submodules(ctx, id, &place.admin_dir)?);
         names.extend(fsx::move_to_trash(common, &place.admin_dir)?);
     }
     ctx.reached("unlinked");

@@ -458,12 +458,13 @@ fn keep_broken(
     Ok(kept)
 }
 
-/// Sets the repositories of its submodules aside where they have commits that are nowhere else; gives a sentence about it.
-pub(super) fn keep_submodules(ctx: &Ctx, id: AgentId, place: &Place) -> Result<Option<String>> {
-    if !gitlinks::have_own_commits(&place.admin_dir.join(MODULES), &ctx.temporary_place()) {
+/// Sets the repositories of its submodules aside where they have commits that are nowhere else; gives a sentence about it. `git_dir`
+/// has them: the worktree's admin directory, or the repository that the worktree has of its own.
+pub(super) fn keep_submodules(ctx: &Ctx, id: AgentId, git_dir: &Path) -> Result<Option<String>> {
+    if !gitlinks::have_own_commits(&git_dir.join(MODULES), &ctx.temporary_place()) {
         return Ok(None);
     }
-    let kept = large_files::set_modules_aside(ctx.repo.common_dir(), id, &place.admin_dir)?;
+    let kept = large_files::set_modules_aside(ctx.repo.common_dir(), id, git_dir)?;
     let (kept, id) = (kept.display(), id.short());
     Ok(Some(format!(
         "submodules have commits that no remote of theirs has; their repositories are kept in {kept}, and git agent rescue {id} --reopen brings them back"
