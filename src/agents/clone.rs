@@ -21,7 +21,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::git::Identity;
 use crate::git::files::untrusted;
 use crate::git::worktree::own_repository::{
-    OwnCommit, OwnHistory, OwnRepository, take_place_of_pointer, write_histories,
+    OwnCommit, OwnHistory, OwnRepository, own_repository_in, take_place_of_pointer, write_histories,
 };
 use crate::store::{fsx, hooks, layout, lock, place};
 use std::fs;
@@ -167,7 +167,7 @@ pub fn bring_in_from(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<TakenOver
     };
     let run_repo = RunRepo::of(&ctx.repo, agent.id, place, branch);
     // Where a discard has put it aside, or it was deleted by hand, only what was taken in is left.
-    if !is_directory(run_repo.path()) {
+    if own_repository_in(place).is_none() {
         return Ok(nothing);
     }
     if !run_repo.exists() {
@@ -203,11 +203,6 @@ pub fn keep_unread(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<PathBuf> {
     let kept = fsx::unique_name(&directory.join("clone.git"));
     fs::rename(place.join(".git"), &kept).at("could not move away", place.join(".git"))?;
     Ok(kept)
-}
-
-/// Whether there is a directory, and not a link to one.
-fn is_directory(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir())
 }
 
 /// As [`bring_in`], for every clone of this repository whose agent's work may still land. What cannot be taken in is told of, and is in

@@ -42,11 +42,10 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
         (false, operation) => operation.clone().map(Since::Operation),
     };
     // Pathspecs with magic, such as `:/`, say themselves where they begin.
-    let place = |path: &String| match from_here(ctx, std::slice::from_ref(path)).pop() {
-        Some(here) if !path.starts_with(':') && !here.is_empty() => here,
-        _ => path.clone(),
-    };
-    let paths: Vec<String> = args.paths.iter().map(place).collect();
+    let is_magic = |path: &String| path.starts_with(':');
+    let from_here = from_here(ctx, &args.paths).into_iter().zip(&args.paths);
+    let paths = from_here.map(|(here, path)| if is_magic(path) { path.clone() } else { here });
+    let paths: Vec<String> = paths.collect();
     let mut report = diff::diff(ctx, &args.agent.or_current(ctx, ui)?, since.as_ref())?;
     if ui.format() != Format::Text {
         if args.patch && !args.name_only {

@@ -2,7 +2,7 @@
 
 use crate::agents::Ctx;
 use crate::cli::args::{OwnAgentArg, PushArg, SyncArg};
-use crate::cli::render::handle_of;
+use crate::cli::render::{handle_of, hint_lines};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::ui::{Answer, Ui};
 use crate::domain::State;
@@ -268,8 +268,6 @@ fn decision_text(one: &TrainDecision) -> String {
         text.push_str(&format!(" {}", reason.replace('\n', "\n  ")));
     }
     text.push('\n');
-    for hint in one.error.iter().flat_map(|error| &error.hints) {
-        text.push_str(&format!("  {} {hint}\n", paint(WARN, "hint:")));
-    }
+    text.extend(one.error.as_ref().map(hint_lines));
     text
 }

@@ -2,7 +2,7 @@
 
 use crate::agents::Ctx;
 use crate::cli::args::{PushArg, current, one_of};
-use crate::cli::render::handle_of;
+use crate::cli::render::{handle_of, hint_lines};
 use crate::cli::run::inputs::host;
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
 use crate::cli::ui::{Answer, AsJson, Format, Ui, error_object};
@@ -351,10 +351,7 @@ fn item_text(item: &ItemReport) -> String {
     }
     text.push('\n');
     if item.outcome == TrainOutcome::Refused {
-        let report = item.error.as_ref().map(ErrorReport::from);
-        for hint in report.iter().flat_map(|error| &error.hints) {
-            text.push_str(&format!("  {} {hint}\n", paint(WARN, "hint:")));
-        }
+        text.extend(item.error.as_ref().map(|error| hint_lines(&ErrorReport::from(error))));
     }
     if let Some(check) = &item.check {
         for line in check.output.lines() {

@@ -8,7 +8,6 @@ use crate::domain::shell;
 use crate::error::{Code, Error, Exit};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 
 /// Shows it, in the format that the command line asks for, and gives the status to end with.
 pub(super) fn show(error: clap::Error, arguments: &[OsString]) -> Exit {
@@ -86,17 +85,12 @@ fn command_of(arguments: &[OsString]) -> String {
 
 /// The same line with the option that it means.
 fn with_format(arguments: &[OsString]) -> String {
-    let mut line = String::from("git agent");
-    for word in arguments.iter().skip(1) {
-        let word = if word == "--json" {
-            "--format=json".to_owned()
-        } else {
-            shell::word(word.as_bytes())
-        };
-        line.push(' ');
-        line.push_str(&word);
-    }
-    line
+    let meant = |word: &OsString| match word.to_string_lossy().as_ref() {
+        "--json" => "--format=json".to_owned(),
+        word => word.to_owned(),
+    };
+    let words: Vec<String> = arguments.iter().skip(1).map(meant).collect();
+    format!("git agent {}", shell::line(&words))
 }
 
 /// Takes what is not for people out of what clap takes for the word that was meant.

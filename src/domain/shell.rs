@@ -28,6 +28,12 @@ pub fn word(bytes: &[u8]) -> String {
     }
 }
 
+/// Texts as the words of a command line, each as [`word`].
+pub fn line(words: &[String]) -> String {
+    let words: Vec<_> = words.iter().map(|text| word(text.as_bytes())).collect();
+    words.join(" ")
+}
+
 /// A path as one word of a shell, as [`word`].
 pub fn path(path: &Path) -> String {
     word(path.as_os_str().as_encoded_bytes())

@@ -87,25 +87,26 @@ pub fn acknowledge(ctx: &Ctx, agent: Option<&str>, ids: &[String]) -> Result<Ack
             wanted.push(id);
         }
     }
-    let recorded = match &ctx.env.spool {
-        Some(spool) => Err(spool.clone()),
+    // What was recorded here, and the spool where another repository, or the supervisor, is told.
+    let (fresh, told) = match &ctx.env.spool {
+        Some(spool) => (None, Some(spool.clone())),
         None => {
             let mailbox = Mailbox::new(&ctx.repo);
             match mailbox.record_handed(&reader, &wanted, Handing::Archive, ctx.now()) {
+                Ok(fresh) => (Some(fresh), spool_of_clone(ctx)),
                 Err(error) if error.code() == Code::RepoReadOnly => {
-                    Err(own_spool(ctx).ok_or(error)?)
+                    (None, Some(own_spool(ctx).ok_or(error)?))
                 }
-                fresh => Ok(fresh?),
+                Err(error) => return Err(error),
             }
         }
     };
-    let told = recorded.as_ref().err().cloned().or_else(|| spool_of_clone(ctx));
     if let Some(spool) = told {
         require_own_reader(&spool, &reader)?;
         leave_receipt(ctx, &spool, &wanted, Handing::Archive)?;
     }
     // Which of them are new is known to the process that collects the spool; here they are only noted.
-    let fresh = recorded.unwrap_or_else(|_| wanted.clone());
+    let fresh = fresh.unwrap_or_else(|| wanted.clone());
     let (fresh, already): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|id| fresh.contains(id));
     let texts = |ids: Vec<MessageId>| ids.iter().map(MessageId::to_string).collect();
     Ok(AckReport {

@@ -8,6 +8,7 @@ use crate::domain::State;
 use crate::domain::message::plain;
 use crate::domain::task::DESCRIPTION_CHARS;
 use crate::ops::agent_report::AgentReport;
+use crate::ops::error_report::ErrorReport;
 use crate::ops::mail::MessageReport;
 use crate::ops::status::WorkStatus;
 use crate::ops::verify::FindingReport;
@@ -130,6 +131,12 @@ pub(in crate::cli) const BY_NEED: [State; 8] = {
 
 pub(in crate::cli) fn handle(agent: &AgentReport) -> String {
     handle_of(&agent.short_id, agent.name.as_deref())
+}
+
+/// What to do about an error, below the line of the agent that it is about.
+pub(in crate::cli) fn hint_lines(error: &ErrorReport) -> String {
+    let line = |hint: &String| format!("  {} {hint}\n", paint(WARN, "hint:"));
+    error.hints.iter().map(line).collect()
 }
 
 /// An agent's short id and its name.

@@ -81,17 +81,19 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
             return Err(error);
         }
     };
-    let warnings = if report.exit_status() == 0 && report.waiting {
-        // It is this clone's for as long as a claim holds, so that the same line ends it once there is an answer.
-        synchronise()?;
-        Vec::new()
-    } else if report.exit_status() == 0 {
-        sync::complete_task(ctx, remote, claim)?
-    } else {
+    let warnings = match (report.exit_status(), report.waiting) {
+        (0, false) => sync::complete_task(ctx, remote, claim)?,
+        (0, true) => {
+            // It is this clone's for as long as a claim holds, so that the same line ends it once there is an answer.
+            synchronise()?;
+            Vec::new()
+        }
         // Anything but work that was accepted leaves the task to the clone that tries next.
-        let warnings = claim.release(ctx)?;
-        synchronise()?;
-        warnings
+        _ => {
+            let warnings = claim.release(ctx)?;
+            synchronise()?;
+            warnings
+        }
     };
     if quiet {
         warn(ui, &warnings);

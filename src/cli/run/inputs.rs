@@ -318,10 +318,7 @@ pub(super) fn as_meant(ctx: &Ctx, targets: &[String]) -> String {
         several if !several.iter().any(|name| is_known(ctx, name)) => {
             shell::word(several.join(" ").as_bytes())
         }
-        known => {
-            let words: Vec<_> = known.iter().map(|name| shell::word(name.as_bytes())).collect();
-            words.join(" ")
-        }
+        known => shell::line(known),
     }
 }
 

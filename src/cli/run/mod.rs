@@ -103,8 +103,7 @@ impl RunArgs {
                 if first.iter().all(is_task)
                     && rest.first().is_some_and(|word| !is_other(word)) =>
             {
-                let words = rest.iter().map(|word| shell::word(word.as_bytes()));
-                (first, words.collect::<Vec<_>>().join(" "))
+                (first, shell::line(rest))
             }
             _ => (&*self.targets, "<command>".to_owned()),
         };

@@ -482,10 +482,12 @@ pub(super) fn examine_mail(ctx: &Ctx, _survey: &Survey) -> Result<Vec<DoctorFind
         let what = format!("messages wait in the spools of agents {}", ids.join(", "));
         found.push(DoctorFinding::curable(Sign::SpoolWaiting, what, |ctx| {
             // As much at a time as one moment allows.
-            let (mut posted, mut last) = (0, 1);
-            while last > 0 && !uncollected(ctx)?.is_empty() {
-                last = sweep_spools(ctx)?;
-                posted += last;
+            let mut posted = 0;
+            loop {
+                match sweep_spools(ctx)? {
+                    0 => break,
+                    more => posted += more,
+                }
             }
             Ok(format!("posted {posted} messages"))
         }));

@@ -67,11 +67,14 @@ fn is_empty(one: &TrainDecision) -> bool {
     obstacle(one) == Some(Code::NothingToLand.name())
 }
 
+/// Whether it failed, was refused in this round, or did work that a verdict rejected before.
+fn has_not_landed(one: &TrainDecision) -> bool {
+    one.outcome.is_refusal() || one.outcome == Fate::Left(State::Failed) || is_turned_back(one)
+}
+
 /// The commands that say what is to be mended of an agent that did not land, and that let it land.
 fn to_mend(one: &TrainDecision) -> Vec<String> {
-    let is_left =
-        one.outcome.is_refusal() || one.outcome == Fate::Left(State::Failed) || is_turned_back(one);
-    if !is_left {
+    if !has_not_landed(one) {
         return Vec::new();
     }
     let verb = match obstacle(one) {
@@ -105,11 +108,7 @@ impl CloseReport {
             }),
             rejected: with(|one| one.outcome == Fate::Left(State::Rejected)),
             deferred: with(|one| one.outcome == Fate::Deferred),
-            not_landed: with(|one| {
-                one.outcome.is_refusal()
-                    || one.outcome == Fate::Left(State::Failed)
-                    || is_turned_back(one)
-            }),
+            not_landed: with(has_not_landed),
             question: None,
             ways: Vec::new(),
         };

@@ -31,6 +31,7 @@ use crate::domain::path::Quoted;
 use crate::domain::shell;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
+use crate::git::repo::Repo;
 use crate::ops::agent_report::{AgentRef, AgentReport, Reporter};
 pub use execute::{execute, rehearse};
 pub use operations::list;
@@ -173,6 +174,11 @@ enum Back {
     BuiltUpon(String),
 }
 
+/// The refs that hold a commit; none where it is gone.
+fn holders(repo: &Repo, commit: Oid) -> Result<Vec<String>> {
+    if repo.has_object(commit) { repo.refs_holding(commit) } else { Ok(Vec::new()) }
+}
+
 /// Where a branch goes. The moves that are taken back lead, one from the other, to where it is; other refs must not hold what it
 /// leaves.
 fn back(ctx: &Ctx, agents: &[Agent], refname: &str, moves: &[BranchMove]) -> Result<Back> {
@@ -192,9 +198,9 @@ fn back(ctx: &Ctx, agents: &[Agent], refname: &str, moves: &[BranchMove]) -> Res
         let lowest = moves.iter().find(|one| one.from == at).map_or(tip, |one| one.to);
         // A branch or a tag elsewhere keeps the landing alive, so work was built on it or it was
         // published.
-        let holders = if repo.has_object(lowest) { repo.refs_holding(lowest)? } else { Vec::new() };
-        let mut others =
-            holders.into_iter().filter(|name| name != refname && !own.contains(&name.as_str()));
+        let mut others = holders(repo, lowest)?
+            .into_iter()
+            .filter(|name| name != refname && !own.contains(&name.as_str()));
         if let Some(other) = others.next() {
             return Ok(Back::BuiltUpon(format!("{other} holds commit {}", lowest.short())));
         }
@@ -245,11 +251,7 @@ fn no_revert(
         // Amended or rebased since, it is there under another name.
         if !ctx.repo.has_object(one.to) || !ctx.repo.is_ancestor(one.to, tip)? {
             let branch = shell::word(branch_name(refname).as_bytes());
-            let holding = if ctx.repo.has_object(one.to) {
-                ctx.repo.refs_holding(one.to)?
-            } else {
-                Vec::new()
-            };
+            let holding = holders(&ctx.repo, one.to)?;
             let mut copies = holding.iter().filter_map(|name| name.strip_prefix("refs/remotes/"));
             if let Some(copy) = copies.next() {
                 // A pull fails where the two have gone apart, unless a setting says how to join them.
