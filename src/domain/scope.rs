@@ -121,7 +121,7 @@ impl Scope {
         let plain = |pattern: &str| vec![pattern.to_owned()];
         let denied = |pattern: &str| {
             let (directories, _) = directories_of(pattern);
-            [pattern.to_owned()].into_iter().chain(directories).collect()
+            [pattern.to_owned()].into_iter().chain(directories).collect::<Vec<_>>()
         };
         let folded =
             |pattern: &str| String::from_utf8_lossy(&fold(pattern.as_bytes())).into_owned();
@@ -131,7 +131,9 @@ impl Scope {
         Ok(Scope {
             whitelist: Matcher::new(whitelist, plain)?,
             denylist: Matcher::new(&exact, denied)?,
-            caseless: Matcher::new(&caseless, |pattern| denied(&folded(pattern)))?,
+            caseless: Matcher::new(&caseless, |pattern| {
+                denied(&folded(pattern)).iter().map(|pattern| with_short_names(pattern)).collect()
+            })?,
             passed: Matcher::new(denylist, |pattern| directories_of(&folded(pattern)).1)?,
             opened: { opened.iter() }
                 .map(|(glob, by)| Ok((glob.clone(), Matcher::new(by, plain)?)))
@@ -236,9 +238,13 @@ impl CaseRule<'_> {
     }
 }
 
-/// As [`fold`], without what HFS+ and NTFS leave out of a name: characters without a glyph, and dots and spaces at its end.
+/// As [`fold`], without what HFS+ and NTFS leave out of a name: characters without a glyph, dots and spaces at its end, and a colon with what
+/// follows, which names a stream of that file. A backslash separates names there.
 fn one_name(path: &[u8]) -> Vec<u8> {
     let mut path = fold(path);
+    for byte in &mut path {
+        *byte = if *byte == b'\\' { b'/' } else { *byte };
+    }
     if !path.is_ascii()
         && let Ok(text) = std::str::from_utf8(&path)
     {
@@ -246,14 +252,42 @@ fn one_name(path: &[u8]) -> Vec<u8> {
         path = seen.collect::<String>().into_bytes();
     }
     let is_left_out = |byte: &u8| matches!(byte, b'.' | b' ');
-    if !path.split(|&byte| byte == b'/').any(|name| name.last().is_some_and(is_left_out)) {
+    let is_spelled = |name: &[u8]| name.last().is_some_and(is_left_out) || name.contains(&b':');
+    if !path.split(|&byte| byte == b'/').any(is_spelled) {
         return path;
     }
     let names = path.split(|&byte| byte == b'/').map(|name| {
+        let name = name.split(|&byte| byte == b':').next().unwrap_or(name);
         let last = name.iter().rposition(|byte| !is_left_out(byte));
         last.and_then(|last| name.get(..=last)).unwrap_or_default()
     });
     names.collect::<Vec<_>>().join(&b'/')
+}
+
+/// A pattern in lower case that matches the short names as well by which NTFS opens long ones: `GITHUB~1` is `.github`.
+fn with_short_names(pattern: &str) -> String {
+    let names = pattern.split('/').map(|name| match short_name(name) {
+        Some(short) => format!("{{{name},{short}}}"),
+        None => name.to_owned(),
+    });
+    names.collect::<Vec<_>>().join("/")
+}
+
+/// The short names of what a pattern of one name matches; `None` where its own is short enough, and where it begins with a wildcard.
+fn short_name(name: &str) -> Option<String> {
+    let wildcard = name.find(['*', '?', '[']);
+    let literal = name.get(..wildcard.unwrap_or(name.len()))?;
+    let visible = literal.trim_start_matches('.');
+    let (stem, extension) = visible.rsplit_once('.').unwrap_or((visible, ""));
+    let has_short_form = stem.len() <= 8 && extension.len() <= 3 && !stem.contains('.');
+    if wildcard.is_none() && has_short_form && visible == literal {
+        return None;
+    }
+    let of = if wildcard.is_none() { stem } else { visible };
+    let short: String = of.chars().filter(|c| !matches!(c, '.' | ' ')).take(6).collect();
+    let open = if wildcard.is_some() && short.len() < 6 { "*" } else { "" };
+    // Of names that differ after the sixth letter, each has a number of its own.
+    (!short.is_empty()).then(|| format!("{short}{open}~[1-9]*"))
 }
 
 /// The denylist that binds an agent: its task's and its role's united, sorted, each glob once.
@@ -719,11 +753,24 @@ mod tests {
             "\u{17f}ecrets/k",
             ".husky./x",
             ".gitmodules ",
+            ".github::$INDEX_ALLOCATION/workflows/x.yml",
+            ".env::$DATA",
+            ".github\\workflows\\x.yml",
+            "a\\.husky/x",
+            "GITHUB~1/WORKFL~1/x.yml",
+            ".github/WORKFL~1",
+            ".github/workflows",
+            "a/HUSKY~1/x",
+            "GITMOD~1",
+            "ENV~1.LOC",
+            "a/.host/SETTIN~2.JSO",
         ] {
             assert!(!decide(false, name), "{name}");
         }
         // What a person denies, and what is ordinary in another case, is denied as it is written.
-        for name in ["Docs/x", "Target/x", "Dist/x", "src/target./x"] {
+        for name in
+            ["Docs/x", "Target/x", "Dist/x", "src/target./x", "TARGET~1/x", "src/a:b", "b~1"]
+        {
             assert!(decide(false, name), "{name}");
         }
         for name in ["Docs/x", "Target/x", "docs/x"] {
