@@ -248,9 +248,11 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
             }));
         }
         Err(error) => {
-            let why: String = error.causes().iter().map(|cause| format!(": {cause}")).collect();
+            let causes: String = error.causes().iter().map(|cause| format!(": {cause}")).collect();
+            let why = format!("{error}{causes}");
+            run_repo.note_refused(&why)?;
             warnings.push(format!(
-                "what the command committed could not be taken over ({error}{why}); it is kept in {}",
+                "what the command committed could not be taken over ({why}); it is kept in {}",
                 run_repo.path().display()
             ));
         }
@@ -267,6 +269,28 @@ fn of_restored((file, kept): &(PathBuf, Option<PathBuf>)) -> String {
     match kept {
         Some(kept) => format!("{said}, and what was there is {}", kept.display()),
         None => said,
+    }
+}
+
+/// Makes sure that the last run left nothing that could not be taken over: what is on the branch is then not all of the work.
+///
+/// # Errors
+/// `git-failed`, saying why it could not.
+pub(crate) fn require_taken_over(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let Some(run_repo) = run_repo(ctx, agent) else {
+        return Ok(());
+    };
+    match run_repo.refused() {
+        None => Ok(()),
+        Some(why) => Err(Error::new(
+            Code::GitFailed,
+            format!(
+                "what a run of agent {} committed could not be taken over; it is kept in {}",
+                agent.id.short(),
+                run_repo.path().display()
+            ),
+        )
+        .because(why)),
     }
 }
 

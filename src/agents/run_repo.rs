@@ -57,6 +57,9 @@ const OF_AGENTS: &str = "refs/heads/agent";
 /// Full names of refs, and where they are.
 type Refs = BTreeMap<Vec<u8>, Oid>;
 
+/// The ending of the note on why what is in a run repository could not be taken over.
+const REFUSED: &str = "refused";
+
 /// The longest file of an admin directory that is copied, in bytes.
 const LONGEST_COPIED: u64 = 1 << 30;
 
@@ -165,7 +168,7 @@ impl RunRepo {
         }
         // What an earlier run could not publish is in there.
         if fs::symlink_metadata(&self.directory).is_ok() {
-            fsx::set_aside(&self.directory)?;
+            self.set_aside()?;
         }
         // 1. The directories and files that git expects.
         let common = &self.common_dir;
@@ -295,7 +298,7 @@ impl RunRepo {
         if self.directory.exists() {
             fsx::remove_by_trash(&self.common_dir, &self.directory)?;
         }
-        let _ = fs::remove_file(self.notes.with_extension("tip"));
+        self.forget_notes();
         Ok(())
     }
 
@@ -308,8 +311,29 @@ impl RunRepo {
             return Ok(None);
         }
         let kept = fsx::set_aside(&self.directory)?;
-        let _ = fs::remove_file(self.notes.with_extension("tip"));
+        self.forget_notes();
         Ok(Some(kept))
+    }
+
+    fn forget_notes(&self) {
+        for extension in ["tip", REFUSED] {
+            let _ = fs::remove_file(self.notes.with_extension(extension));
+        }
+    }
+
+    /// Notes why what is in it could not be taken over, for as long as it is there.
+    ///
+    /// # Errors
+    /// `io`, `disk-full`.
+    pub fn note_refused(&self, why: &str) -> Result<()> {
+        fsx::write_private(&self.notes.with_extension(REFUSED), why.as_bytes())
+    }
+
+    /// Why what the last run left in it could not be taken over; `None` where nothing was left, or nothing has tried to take it over yet.
+    pub fn refused(&self) -> Option<String> {
+        // The next run has a repository of its own, and sets this one aside.
+        let why = fsx::load_if_there(&self.notes.with_extension(REFUSED)).ok()??;
+        self.exists().then(|| String::from_utf8_lossy(&why).into_owned())
     }
 
     /// The admin directory that the worktree has during the run.

@@ -303,6 +303,16 @@ fn commits_that_are_not_whole_never_come_out_of_the_fence() {
         } else {
             assert!(said.contains("the command made refs/stash, which leads to"), "{bad:#}");
         }
+        if refname == "HEAD" && after.is_empty() {
+            // What is on the branch is not all that the agent made.
+            let judged = agent.repo.agent(&["verify", &agent.id, "--format=json"]);
+            assert_eq!(judged.status.code(), Some(1), "{}", describe(&judged));
+            assert!(describe(&judged).contains("work.unreadable"), "{}", describe(&judged));
+            let landed = agent.repo.agent(&["merge", &agent.id, "--format=json"]);
+            assert!(describe(&landed).contains("work.unreadable"), "{}", describe(&landed));
+            let found = agent.repo.agent(&["doctor", "--format=json"]);
+            assert!(describe(&found).contains("runs.refused"), "{}", describe(&found));
+        }
         report(&agent, &[], "true");
         assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip, "{refname}");
         agent.repo.git(["fsck", "--strict", "--no-dangling", "--connectivity-only"]);

@@ -213,6 +213,14 @@ pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
             _ => None,
         };
         let short = agent.id.short();
+        if dead.is_none()
+            && let Err(error) = publish::require_taken_over(ctx, agent)
+        {
+            let why = error.causes().concat();
+            let command = format!("git agent verify {short}");
+            found.push(DoctorFinding::report(Sign::RunRefused, format!("{error}: {why}"), command));
+            continue;
+        }
         let what = match dead {
             Some(number) => format!("run {number} of agent {short} ended without a record"),
             None if is_unpublished(ctx, agent)? => {

@@ -1,7 +1,7 @@
 //! What is judged, and how it would land on the base branch as it is now.
 
 use crate::agents::work::{base_of, left_to_land, tip_of};
-use crate::agents::{AgentWorktree, Ctx, crash_recovery, lookup, own_changes, worktree};
+use crate::agents::{AgentWorktree, Ctx, crash_recovery, lookup, own_changes, publish, worktree};
 use crate::domain::evidence::{
     ChangePlace, Conflict, DependencyChange, Landed, Landing, MergeOutcome, NoWorktree,
     RowEvidence, Touch,
@@ -261,6 +261,12 @@ impl LandingSubject {
                 let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
                 // A run that ended without a record may have left work that is not published yet.
                 let agent = crash_recovery::at_rest(ctx, agent)?;
+                let id = agent.id.short();
+                publish::require_taken_over(ctx, &agent).map_err(|error| {
+                    error.hint(format!(
+                        "go on without it: git agent run {id} -- true; or keep what was taken over, and be done: git agent discard {id}"
+                    ))
+                })?;
                 let tip = tip_of(ctx, &agent)?;
                 Origin::of_row(ctx, agent, tip)?
             }

@@ -571,11 +571,13 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
     }
     let id = agent.id.short();
     // libgit2 and git give the words of the system and no number.
-    let fix = if message.contains("Permission denied") {
+    let fix = match error.plain_hint() {
+        Some(hint) => hint.to_owned(),
         // A discard would have to read it as well.
-        "let its owner read it: chmod u+rwX <path>".to_owned()
-    } else {
-        format!("mend it, or keep what can be read: git agent discard {id}")
+        None if message.contains("Permission denied") => {
+            "let its owner read it: chmod u+rwX <path>".to_owned()
+        }
+        None => format!("mend it, or keep what can be read: git agent discard {id}"),
     };
     let finding = Finding::new(FindingCode::WorkUnreadable, message, fix);
     Some(Verdict {
