@@ -27,7 +27,7 @@ pub(crate) struct Apart {
 pub(crate) struct Ends {
     pub(crate) tip: Oid,
     pub(crate) target: Oid,
-    /// The commit that the agent was spawned from; neither it nor what it holds counts on either side.
+    /// The commit that the agent was spawned from; neither it nor what it holds is the branch's own.
     pub(crate) started: Oid,
 }
 
@@ -82,7 +82,10 @@ impl Histories {
         let (Some(target), Some(tip)) = (target, tip) else {
             return Ok(started);
         };
-        if target == started {
+        // A branch that was rebased onto an older commit left the target there.
+        if target == started
+            && (repo.line(started, tip).is_some() || repo.is_ancestor(started, tip)?)
+        {
             return Ok(started);
         }
         if let Some(last) = landed_tip(repo, agent, (target, tip))?
@@ -202,7 +205,7 @@ fn walked(repo: &Repo, ends: Ends) -> Option<Apart> {
         let first = repo.read_commit(*first);
         first.is_ok_and(|first| first.parents.contains(&target))
     });
-    let gained = || repo.commits_between(&[tip, started], target).ok();
+    let gained = || repo.commits_between(&[tip], target).ok();
     let behind = if begins_there { Some(0) } else { gained().map(|gained| gained.len()) };
     Some(Apart { own, behind, fork: None })
 }

@@ -136,6 +136,8 @@ pub struct BranchHistory {
     pub has_spawn_commit: bool,
     /// The commit that spawn made.
     pub spawn_commit: Option<Oid>,
+    /// Where the branch leaves the base branch, when it lacks the spawn commit and that is another commit than the agent started from.
+    pub fork: Option<Oid>,
     /// The commit it started from, when the base branch does not hold it.
     pub lost_base: Option<Oid>,
     /// Commits that are neither the agent's nor the base's.

@@ -239,6 +239,50 @@ fn a_rebase_is_followed_and_a_rewritten_base_is_not() {
     assert_eq!(agent.codes(), [OUTSIDE, "provenance.base-rewritten", "provenance.foreign-commit"]);
 }
 
+/// Two commits that main got before the agent was spawned, and that its branch no longer has.
+#[test]
+fn a_branch_that_was_moved_to_an_older_commit_takes_nothing_back() {
+    let spawned = || {
+        let repo = TestRepo::with_commit();
+        for name in ["src/a.rs", "src/b.rs"] {
+            repo.write(name, "");
+            repo.commit_all(name);
+        }
+        let agent = Agent::spawned_in(repo, TASK);
+        agent.write("src/two.rs", "");
+        agent.commit("two");
+        agent
+    };
+    let lands = |agent: &Agent| {
+        assert_eq!(agent.codes(), [""; 0]);
+        agent.repo.agent_json(&["merge", &agent.id]);
+        let names = agent.repo.git(["ls-tree", "--name-only", "main", "src/"]);
+        assert_eq!(names, "src/a.rs\nsrc/b.rs\nsrc/bin\nsrc/lib.rs\nsrc/two.rs");
+    };
+    let agent = spawned();
+    agent.git(&["rebase", "--quiet", "--onto", "main~2", "main"]);
+    let landing = &agent.verify(&[])["merge"];
+    assert_eq!((&landing["behind"], &landing["fast_forward"]), (&2.into(), &false.into()));
+    let listed = agent.repo.agent_json(&["list"]);
+    assert_eq!(listed["agents"][0]["behind"], 2, "{listed:#}");
+    let refused = agent.repo.agent(&["merge", &agent.id, "--ff-only"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
+    lands(&agent);
+
+    // Without its spawn commit, the advice is to put it on that, and not what lies between the two.
+    let agent = spawned();
+    let work = agent.git(&["rev-parse", "HEAD"]);
+    agent.git(&["reset", "--quiet", "--hard", "main~2"]);
+    agent.git(&["cherry-pick", &work]);
+    let verdict = agent.verify(&[]);
+    assert_eq!(codes(&verdict), ["provenance.spawn-commit"]);
+    let fix = verdict["findings"][0]["fix"].as_str().expect("advice");
+    let (_, command) = fix.split_once("run ").expect("a command");
+    let sh = isolated("sh", &agent.worktree).args(["-c", command]).status();
+    assert!(sh.expect("starts").success(), "{command}");
+    lands(&agent);
+}
+
 #[test]
 fn the_worktree_must_be_in_order() {
     let agent = Agent::new();

@@ -57,10 +57,18 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
 fn provenance(history: &BranchHistory) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !history.has_spawn_commit {
-        // The files stay as they are, and become one commit on top of it.
-        let fix = match history.spawn_commit {
-            Some(oid) => in_worktree(&format!("git reset --soft {} && git commit", oid.short())),
-            None => "put the work back on the agent's branch".to_owned(),
+        let fix = match (history.spawn_commit, history.fork) {
+            // Files of another commit than the spawn commit's would take back, or repeat, what lies between the two.
+            (Some(oid), Some(fork)) => in_worktree(&format!(
+                "git rebase --autostash --onto {} {}",
+                oid.short(),
+                fork.short()
+            )),
+            // The files stay as they are, and become one commit on top of it.
+            (Some(oid), None) => {
+                in_worktree(&format!("git reset --soft {} && git commit", oid.short()))
+            }
+            (None, _) => "put the work back on the agent's branch".to_owned(),
         };
         let message = "the branch does not contain the commit that spawn made";
         findings.push(Finding::new(Code::ProvenanceSpawnCommit, message, fix));

@@ -57,7 +57,7 @@ impl Repo {
         command
     }
 
-    /// Compares the histories of `base` and `tip`, leaving out all of `hidden`'s.
+    /// Compares the histories of `base` and `tip`, leaving out of what `tip` has all of `hidden`'s.
     ///
     /// # Errors
     /// `history-incomplete` when one of the commits is missing, or when what is missing could change the
@@ -96,6 +96,13 @@ impl Repo {
             } else {
                 divergence.ahead.push(lineage);
             }
+        }
+        // A branch that was moved to an older commit lacks some of what is hidden.
+        if let Some(hidden) = hidden
+            && !divergence.ahead.iter().any(|one| one.parents.contains(&hidden))
+            && !self.is_ancestor(hidden, tip)?
+        {
+            divergence.behind = self.divergence(base, tip, None)?.behind;
         }
         if let Some(shallow) = self.shallow_below(&roots)? {
             let both = divergence.ahead.iter().chain(&divergence.behind);

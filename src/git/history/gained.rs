@@ -33,7 +33,7 @@ pub struct Gained {
 pub struct GrownApart {
     /// The commits that the one start has, and neither the branch nor the other start: parents first.
     pub own: Vec<Oid>,
-    /// How many commits the branch has, and neither of the two starts.
+    /// How many commits the branch has, and the one start has not.
     pub behind: usize,
     /// Where the one start and the branch meet, if this shows it.
     pub fork: Option<Oid>,
@@ -60,7 +60,7 @@ impl Gained {
         for node in &self.visited {
             let is_new = !has(&node.bits, start_bit);
             match (has(&node.bits, 0), has(&node.bits, tip_bit)) {
-                (true, false) => behind += usize::from(is_new),
+                (true, false) => behind += 1,
                 (false, true) if is_new => drop(own.insert(node.oid, &node.parents)),
                 (true, true) => {
                     common.push(node.oid);

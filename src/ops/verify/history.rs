@@ -61,10 +61,15 @@ pub(super) fn provenance(
         }
         None => ahead.foreign_since_landing(repo, subject)?,
     };
+    let fork = match subject.base {
+        Some(base) if !has_spawn_commit => repo.merge_base(base, subject.tip)?,
+        _ => None,
+    };
     let lacking: Vec<Oid> = lost_base.iter().chain(&foreign).copied().collect();
     Ok(BranchHistory {
         has_spawn_commit,
         spawn_commit: Some(subject.agent.spawn_commit),
+        fork: fork.filter(|fork| *fork != started),
         lost_base,
         foreign,
         fetched: fetched(repo, subject, &lacking)?,
