@@ -6,11 +6,11 @@ pub(crate) mod uncommitted;
 use crate::agents::Scratch;
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::{self, Histories};
-use crate::agents::lookup;
 use crate::agents::work::uncommitted::uncommitted_tree;
 use crate::agents::worktree::{self, AgentWorktree};
+use crate::agents::{lookup, untrusted};
 use crate::domain::change::Difference;
-use crate::domain::{Agent, Change, Oid, State};
+use crate::domain::{Agent, Change, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::git::{Identity, MergeResult, NewCommit, Repo, Tip};
@@ -215,6 +215,30 @@ pub(crate) fn tip_of(ctx: &Ctx, agent: &Agent) -> Result<Oid> {
     let found = agent_branch::local_or_fetched(&ctx.repo, agent)?;
     let tip = found.map(|(_, tip)| tip);
     tip.map_or_else(|| Err(lookup::without_tip(ctx, agent)), Ok)
+}
+
+/// Where HEAD of an agent's worktree last was, by its reflog.
+pub(crate) fn last_head(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
+    let log = untrusted::log(&admin, Path::new("logs/HEAD"));
+    let log = String::from_utf8_lossy(&log);
+    let tip = log.lines().next_back()?.split(' ').nth(1)?;
+    // The worktree was the agent's to write, its logs too.
+    Oid::from_hex(tip).filter(|oid| ctx.repo.has_object(*oid))
+}
+
+/// The last commit of an agent's work that its row names and that is here: all there is to go by where branch and worktree are gone.
+///
+/// # Errors
+/// As [`Ledger::own_events`](crate::store::Ledger::own_events).
+pub(crate) fn recorded_tip(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
+    let events = ctx.ledger().own_events(agent.spawn_commit)?;
+    let mut named = events.iter().rev().filter_map(|event| match &event.what {
+        What::Committed { commit, .. } => Some(*commit),
+        What::Verified(verified) => Some(verified.tip),
+        _ => None,
+    });
+    Ok(named.find(|tip| spawn_commit::is_held_by(&ctx.repo, *tip, agent)))
 }
 
 /// The revision that a caller names to land on. A clone that never had the branch knows the remote's.

@@ -473,6 +473,29 @@ fn j10_a_worktree_that_was_removed_is_made_again_by_what_the_hints_say() {
     assert_eq!(codes_of_doctor(&doctor(&here, &[])), [""; 0]);
     assert!(here.agent(&["path", &id]).status.success());
 
+    // Without its branch, too, the row leads to what was judged.
+    let agent = here.spawn();
+    let (id, branch) = (text(&agent, "agent_id"), format!("refs/heads/{}", text(&agent, "branch")));
+    let worktree = text(&agent, "worktree_abspath");
+    let run = ["run", &id, "--", "sh", "-c", "echo x >> src/lib.rs; git commit -qam work"];
+    here.agent(&run);
+    let tip = here.git(["rev-parse", &branch]);
+    assert_ne!(tip, text(&agent, "spawn_commit"));
+    let lose = || {
+        here.git(["worktree", "remove", "-f", "-f", &worktree]);
+        here.git(["update-ref", "-d", &branch]);
+    };
+    lose();
+    let report = doctor(&here, &[]);
+    assert_eq!(codes_of_doctor(&report), ["worktrees.removed", "branches.gone"]);
+    let advice = report["findings"].to_string();
+    assert!(advice.contains(&format!("git branch {} {tip}", text(&agent, "branch"))), "{report:#}");
+    let discarded = here.agent_json(&["discard", &id]);
+    assert_eq!(discarded["tip"], tip.as_str(), "{discarded:#}");
+    assert!(discarded["warnings"].to_string().contains(&tip), "{discarded:#}");
+    here.agent_json(&["rescue", &id, "--reopen"]);
+    assert_eq!(here.git(["rev-parse", &branch]), tip);
+
     // Where it was elsewhere, what is left of the agent is kept by a discard.
     let beside = here.path().with_file_name("beside");
     let agent = here.spawn_task(TASK, &["--path", beside.to_str().expect("UTF-8")]);

@@ -1,8 +1,9 @@
 //! What there is of an agent in this clone, the proof that it is the agent's, and what keeps it from going.
 
 use crate::agents::untrusted::WorktreeView;
+use crate::agents::work::recorded_tip;
 use crate::agents::worktree::UNFINISHED;
-use crate::agents::{Ctx, scratch, untrusted, worktree};
+use crate::agents::{Ctx, lookup, scratch, untrusted, worktree};
 use crate::domain::{Agent, Isolation, Oid, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::ignore::Rules;
@@ -133,7 +134,25 @@ impl Remains {
         let mut site = Remains { place: None, tip, losses, foreign_branch, branch };
         site.require_branch_free(agent, around)?;
         site.place = place_of(ctx, agent, &around.linked)?;
+        if site.is_empty() && agent.state.is_open() && lookup::is_local(ctx, agent) {
+            site.go_by_row(ctx, agent)?;
+        }
         Ok(site)
+    }
+
+    /// Takes the last commit that the row names for the tip, where no ref and no reflog leads to the work any more.
+    fn go_by_row(&mut self, ctx: &Ctx, agent: &Agent) -> Result<()> {
+        self.tip = recorded_tip(ctx, agent)?;
+        let id = agent.id.short();
+        self.losses.push(match self.tip {
+            Some(tip) => format!(
+                "branch and worktree of agent {id} are gone; kept is {tip}, the last commit that its row names"
+            ),
+            None => format!(
+                "branch and worktree of agent {id} are gone, and its row names no commit of its work; git fsck --lost-found may find some"
+            ),
+        });
+        Ok(())
     }
 
     /// Makes sure that its branch is checked out nowhere else.

@@ -6,6 +6,7 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
+use crate::agents::work::{last_head, recorded_tip};
 use crate::agents::{Ctx, hooks, layered, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
@@ -519,9 +520,12 @@ pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorF
             && survey.is_at_rest(ctx, agent)
         {
             let short = branch_name(branch);
-            // The reflog of the worktree survives the loss of a branch; without one the work begins
-            // anew.
-            let tip = last_head(ctx, agent).unwrap_or(agent.spawn_commit);
+            // The reflog of the worktree survives the loss of a branch, and the row that of both.
+            let known = match last_head(ctx, agent) {
+                None => recorded_tip(ctx, agent)?,
+                head => head,
+            };
+            let tip = known.unwrap_or(agent.spawn_commit);
             found.push(DoctorFinding::report(
                 Sign::BranchGone,
                 format!("agent {} has lost its branch {short}", agent.id.short()),
@@ -587,14 +591,4 @@ fn is_agents(ctx: &Ctx, tip: Oid) -> bool {
 fn is_on(ctx: &Ctx, agent: &Agent, branch: &str) -> bool {
     let head = untrusted::read(&worktree::admin_dir(&ctx.repo, agent.id), Path::new("HEAD"), 4096);
     head.is_some_and(|head| head == format!("ref: {branch}\n").as_bytes())
-}
-
-/// Where HEAD of an agent's worktree last was, by its reflog.
-fn last_head(ctx: &Ctx, agent: &Agent) -> Option<Oid> {
-    let admin = worktree::admin_dir(&ctx.repo, agent.id);
-    let log = untrusted::log(&admin, Path::new("logs/HEAD"));
-    let log = String::from_utf8_lossy(&log);
-    let tip = log.lines().next_back()?.split(' ').nth(1)?;
-    // The worktree was the agent's to write, its logs too.
-    Oid::from_hex(tip).filter(|oid| ctx.repo.has_object(*oid))
 }
