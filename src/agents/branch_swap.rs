@@ -1,10 +1,10 @@
 //! Moving a branch while others may hold its lock, and the worktrees that have it checked out along with it.
 
 use crate::agents::ctx::Ctx;
-use crate::domain::{Oid, shell};
+use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
-use crate::git::refs::Swap;
+use crate::git::refs::{REMOTE_COPIES, Swap};
 use crate::git::{Checkout, Repo, Tip};
 use crate::proc::signals::Deferred;
 use crate::store::lock::PATIENCE;
@@ -32,6 +32,27 @@ pub(crate) fn swap(
             Swap::Locked => repo.wait_for_ref_lock(branch, &mut waiting, PATIENCE)?,
         }
     }
+}
+
+/// How a command line begins by which git acts on a branch of this clone: in the worktree that has it checked out, else after switching to it.
+pub(crate) fn git_on(ctx: &Ctx, refname: &str) -> String {
+    let checkouts = ctx.repo.checkouts(refname).unwrap_or_default();
+    let is_here = |checkout: &Checkout| checkout.git_dir == ctx.repo.git_dir();
+    match checkouts.first() {
+        _ if checkouts.iter().any(is_here) => "git".to_owned(),
+        Some(checkout) => format!("git -C {}", shell::path(&checkout.top)),
+        None => format!("git switch {} && git", shell::word(branch_name(refname).as_bytes())),
+    }
+}
+
+/// The command that brings to a branch of this clone what a remote's branch of the same name has; `copy` is what was fetched of that one.
+pub(crate) fn pull(ctx: &Ctx, refname: &str, copy: &str) -> String {
+    let short = branch_name(refname);
+    let remote = copy.strip_prefix(REMOTE_COPIES).and_then(|copy| copy.strip_suffix(short));
+    let remote = remote.map_or("origin", |remote| remote.trim_matches('/'));
+    let [remote, short] = [remote, short].map(|name| shell::word(name.as_bytes()));
+    // By itself git says that it does not know how to bring two branches together that have grown apart.
+    format!("{} pull --no-rebase {remote} {short}", git_on(ctx, refname))
 }
 
 /// The error for a branch that is not where the plan says.

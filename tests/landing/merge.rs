@@ -332,6 +332,22 @@ fn what_changed_nothing_is_to_be_discarded() {
     ");
 }
 
+/// It lands where the round landed, and pushes what moved, wherever HEAD is.
+#[test]
+fn the_close_of_a_round_keeps_to_the_branch_of_the_round() {
+    let agent = ready();
+    agent.repo.git(["branch", "release"]);
+    agent.repo.git(["switch", "--quiet", "--create", "private"]);
+    let idle = agent.repo.spawn()["agent_id"].as_str().expect("an id").to_owned();
+    for id in [&agent.id, &idle] {
+        agent.repo.agent_json(&["done", id, "--summary", "it"]);
+    }
+    let output = agent.repo.agent(&["merge", "--all", "--into", "release"]);
+    let said = describe(&output);
+    assert!(said.contains("\n     git push origin release\n"), "{said}");
+    assert!(said.contains(" git agent merge --all --into release\n"), "{said}");
+}
+
 #[test]
 fn what_failed_lands_as_the_close_of_a_round_says() {
     let agent = ready();

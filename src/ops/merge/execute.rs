@@ -180,7 +180,7 @@ fn outcome_of(
     plan: &MergePlan,
     landed: Option<&LandedWork>,
 ) -> Result<(LandingReport, RecordedLanding)> {
-    let mut report = LandingReport::new(plan, LandingState::Merged);
+    let mut report = LandingReport::new(ctx, plan, LandingState::Merged);
     let (tip, commit, from) = match landed {
         Some(one) => {
             report.committed = (one.tip != plan.work.tip).then(|| one.tip.to_hex());

@@ -22,6 +22,7 @@ mod message;
 mod plan;
 mod remote;
 
+use crate::agents::branch_swap::pull;
 use crate::agents::{Ctx, at_work, liveness};
 use crate::domain::change::Content;
 use crate::domain::evidence::MergeOutcome;
@@ -41,9 +42,9 @@ use crate::store::{Ledger, layout, lock};
 use crate::wire::path_text::PathText;
 pub use execute::{STEPS, execute, push_steps};
 pub(crate) use execute::{before, execute_stack};
-pub(crate) use plan::fetch_targets;
 pub use plan::{MergePlan, judged_plan, plan};
 pub use remote::RemoteTarget;
+pub(crate) use remote::fetch_targets;
 pub(crate) use remote::require_start;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -307,7 +308,7 @@ pub struct LandingReport {
 }
 
 impl LandingReport {
-    fn new(plan: &MergePlan, outcome: LandingState) -> LandingReport {
+    fn new(ctx: &Ctx, plan: &MergePlan, outcome: LandingState) -> LandingReport {
         let moving = plan.checkouts.iter().filter(|_| !plan.stays_behind);
         let tops = moving.map(|checkout| &checkout.top);
         LandingReport {
@@ -326,8 +327,11 @@ impl LandingReport {
             committed: None,
             commit: { plan.landed.as_ref() }.map(|landed| landed.commit.to_hex()),
             warnings: { plan.landed.iter() }
-                .filter_map(|landed| Some(not_pulled(&plan.target, landed.copy.as_ref()?)))
-                .map(|what| format!("{what}; to bring that along, run git pull"))
+                .filter_map(|landed| landed.copy.as_ref())
+                .map(|copy| {
+                    let what = not_pulled(&plan.target, copy);
+                    format!("{what}; to bring that along, run {}", pull(ctx, &plan.target, copy))
+                })
                 .collect(),
             worktrees: tops.map(|top| top.to_string_lossy().into_owned()).collect(),
         }

@@ -1,7 +1,7 @@
 //! What landing would do, as data; every refusal that can be known beforehand.
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::branch_swap::index_scratch;
+use crate::agents::branch_swap::{index_scratch, pull};
 use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, publish, worktree};
 use crate::domain::event::Verified;
@@ -108,7 +108,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<MergePlan> {
     if options.push.is_some() {
         // What is fetched stays: no scratch object may be in a ref.
         let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
-        fetch_targets(ctx, options, [&agent])?;
+        remote::fetch_targets(ctx, options, [&agent])?;
     }
     let scratch = Scratch::make(ctx, "merge")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
@@ -160,7 +160,7 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
     // says so, which is why it is planned and not refused. It needs no fast forward and no free worktree either.
     plan.landed = earlier_landing(&ctx.repo, &plan, &verdict)?;
     if plan.landed.is_none() {
-        require_fast_forward(&plan, &verdict)?;
+        require_fast_forward(&ctx.repo, &plan, &verdict)?;
         ctx.logged("judged");
         plan.checkouts = ctx.checkouts(&plan.target)?;
         // What lands on a remote has landed even where this clone's branch cannot follow.
@@ -319,9 +319,11 @@ fn earlier_landing(
     Ok(Some(EarlierLanding { commit, message, copy }))
 }
 
-fn require_fast_forward(plan: &MergePlan, verdict: &Verdict) -> Result<()> {
+fn require_fast_forward(repo: &Repo, plan: &MergePlan, verdict: &Verdict) -> Result<()> {
     let is_fast_forward = matches!(verdict.outcome(), Some(MergeOutcome::FastForward { .. }));
-    if plan.method != Method::FfOnly || is_fast_forward {
+    // The branch moves to the very commit, so git is asked, whatever the verdict rests on.
+    let leads_there = || repo.is_ancestor(plan.base, plan.work.tip);
+    if plan.method != Method::FfOnly || is_fast_forward && leads_there()? {
         return Ok(());
     }
     let short = plan.agent.id.short();
@@ -359,7 +361,7 @@ impl MergePlan {
             Some(_) => LandingState::AlreadyMerged,
             None => LandingState::Planned,
         };
-        let mut report = LandingReport::new(self, state);
+        let mut report = LandingReport::new(ctx, self, state);
         report.warnings.extend(super::unpublished(ctx, self));
         report
     }
@@ -420,15 +422,17 @@ fn landed_elsewhere(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<Error
         if let Some(hint) = verdict.base_ref.as_deref().and_then(|it| remote::to_push(it, branch)) {
             return Ok(error.hint(hint));
         }
-        return Ok(
-            error.hint(format!("to bring that to another branch, run git cherry-pick {at} there"))
-        );
+        let is_merge = ctx.repo.read_commit(*commit).is_ok_and(|found| found.parents.len() > 1);
+        let of_merge = if is_merge { "-m 1 " } else { "" };
+        return Ok(error.hint(format!(
+            "to bring that to another branch, run git cherry-pick {of_merge}{at} there"
+        )));
     }
     // A forge has merged it, and the branch of this clone has not followed yet.
     for (copy, _) in ctx.repo.fetched_branches(into)? {
         if remote::holds(ctx, &[&copy], *commit)? {
             return Ok(Error::new(Code::AgentState, super::not_pulled(into, &copy))
-                .hint("to bring that along, run git pull"));
+                .hint(format!("to bring that along, run {}", pull(ctx, into, &copy))));
         }
     }
     Ok(Error::new(Code::AgentState, format!("{landed}, which {branch} does not hold any more"))
@@ -447,7 +451,7 @@ fn overtaken(ctx: &Ctx, agent: &Agent, error: Error) -> Error {
 const ELSEWHERE: &str = "to land on another branch";
 
 /// The branch to land on: what the caller says, else what the agent started from or is aimed at by now.
-fn target(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<String> {
+pub(super) fn target(ctx: &Ctx, agent: &Agent, options: &MergeOptions) -> Result<String> {
     let target = match &options.into {
         Some(name) => super::full_branch(ctx, name)?,
         None => stacked::target_of(ctx, agent)?.unwrap_or_default(),
@@ -479,34 +483,6 @@ fn require_here(ctx: &Ctx, agent: &Agent, target: &str) -> Result<()> {
     } else {
         error.remedy(ELSEWHERE, Remedy::LandElsewhere(id))
     })
-}
-
-/// Fetches the branches of a remote that agents land on. What the remote lacks is told when their work is judged.
-///
-/// # Errors
-/// `usage` when there is no such remote; those of the network.
-pub(crate) fn fetch_targets<'a>(
-    ctx: &Ctx,
-    options: &MergeOptions,
-    agents: impl IntoIterator<Item = &'a Agent>,
-) -> Result<()> {
-    let mut seen = Vec::new();
-    for agent in agents {
-        let Ok(branch) = target(ctx, agent, options) else {
-            continue;
-        };
-        let there = remote::wanted_target(ctx, options, agent, &branch)?;
-        // Most agents share their target, and each fetch is a round trip.
-        if seen.contains(&there) {
-            continue;
-        }
-        seen.push(there.clone());
-        match there.map_or(Ok(()), |there| there.fetch(ctx)) {
-            Err(error) if error.code() == Code::BaseNotCommit => {}
-            fetched => fetched?,
-        }
-    }
-    Ok(())
 }
 
 /// The settings of the repository where the agent started. A clone that lacks that commit has none.

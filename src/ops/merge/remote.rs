@@ -9,18 +9,19 @@
 //! Until the push, nothing has happened; after it, the work is part of the remote's branch, so that running the command
 //! again finds it landed and writes down what is missing.
 
-use crate::agents::branch_swap::{UnderLock, moved};
+use crate::agents::branch_swap::{UnderLock, moved, pull};
 use crate::agents::commands::in_one_line;
 use crate::agents::lookup::remote_name;
 use crate::agents::{Ctx, forge};
 use crate::domain::{Agent, AgentId, Oid, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Tip;
+use crate::git::refs::REMOTE_COPIES;
 use crate::git::refs::remote::{
     self, Fetched, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs,
 };
 use crate::ops::merge::execute::move_target;
-use crate::ops::merge::{MergeOptions, MergePlan};
+use crate::ops::merge::{MergeOptions, MergePlan, plan};
 use crate::ops::sync::claim::{self, LandingClaim};
 use crate::ops::sync::refused;
 use crate::store::ledger::RecordedLanding;
@@ -150,8 +151,11 @@ impl RemoteTarget {
         let repo = &ctx.repo;
         let listed = repo.list_remote(&self.remote, end)?;
         // The push compares again; here a branch that has moved spares the work on the claims.
-        if listed.get(&self.branch) != Some(&base) {
-            return Err(moved(&self.branch));
+        match listed.get(&self.branch) {
+            // What was judged is a copy from before it was deleted there: no other attempt can succeed.
+            None => return Err(self.missing()),
+            Some(is) if *is != base => return Err(moved(&self.branch)),
+            Some(_) => {}
         }
         let claims = claim::of_agents(ctx, &self.remote, &listed, agents, end, blamed)?;
         let mut pushes =
@@ -347,13 +351,8 @@ pub(super) fn follow(ctx: &Ctx, plans: &[MergePlan], top: Option<Oid>) -> Result
     };
     ctx.reached("landed");
     Ok(followed.err().map(|error| {
-        let along = if error.code() == Code::NotFastForward {
-            // By itself git says that it does not know how to bring two branches together.
-            let remote = first.remote.as_ref().map_or("", |there| there.remote.as_str());
-            format!("git pull --no-rebase {remote} {}", branch_name(target))
-        } else {
-            "git pull".to_owned()
-        };
+        let copy = first.remote.as_ref().map_or("", |there| there.copy.as_str());
+        let along = pull(ctx, target, copy);
         let error = in_one_line(&error);
         format!("{target} of this clone stays behind what has landed: {error}; to bring it along, run {along}")
     }))
@@ -390,6 +389,34 @@ pub(super) fn wanted_target(
         Some(place) => RemoteTarget::of_others(ctx, &place, target).map(Some),
         None => RemoteTarget::new(ctx, remote, target).map(Some),
     }
+}
+
+/// Fetches the branches of a remote that agents land on. What the remote lacks is told when their work is judged.
+///
+/// # Errors
+/// `usage` when there is no such remote; those of the network.
+pub(crate) fn fetch_targets<'a>(
+    ctx: &Ctx,
+    options: &MergeOptions,
+    agents: impl IntoIterator<Item = &'a Agent>,
+) -> Result<()> {
+    let mut seen = Vec::new();
+    for agent in agents {
+        let Ok(branch) = plan::target(ctx, agent, options) else {
+            continue;
+        };
+        let there = wanted_target(ctx, options, agent, &branch)?;
+        // Most agents share their target, and each fetch is a round trip.
+        if seen.contains(&there) {
+            continue;
+        }
+        seen.push(there.clone());
+        match there.map_or(Ok(()), |there| there.fetch(ctx)) {
+            Err(error) if error.code() == Code::BaseNotCommit => {}
+            fetched => fetched?,
+        }
+    }
+    Ok(())
 }
 
 /// Checks that work stands on commits that the remote's branch, which is at `base`, has, or that `is_known` says of the commit it begins
@@ -429,7 +456,8 @@ pub(crate) fn require_start(
         // A rebase would leave the agent on commits that are on neither branch.
         error.hint(format!(
             "{remote} has commits that {short} lacks; to merge them and push, run \
-             git switch {short} && git pull --no-rebase {remote} {short} && git push {remote} {short}"
+             {} && git push {remote} {short}",
+            pull(ctx, branch, &format!("{REMOTE_COPIES}{remote}/{short}"))
         ))
     })
 }

@@ -1,10 +1,10 @@
 //! What is left to decide once every agent has its verdict.
 
 use super::gather::{Rider, is_ready, judge_those, open_agents, riders};
-use super::report::TrainOutcome;
+use super::report::{ItemReport, TrainOutcome};
 use super::{Order, TrainOptions, decide_all, rehearsed};
 use crate::agents::{Ctx, at_work, crash_recovery};
-use crate::domain::{Agent, AgentId, Quoted, State, shell};
+use crate::domain::{Agent, AgentId, Quoted, State, branch_name, shell};
 use crate::error::{Code, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::error_report::ErrorReport;
@@ -15,7 +15,7 @@ use crate::store::{briefing, layout};
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 /// The close of a round of landings: there when an agent is still at work, or did not land.
@@ -72,30 +72,51 @@ fn has_not_landed(one: &TrainDecision) -> bool {
     one.outcome.is_refusal() || one.outcome == Fate::Left(State::Failed) || is_turned_back(one)
 }
 
-/// The commands that say what is to be mended of an agent that did not land, and that let it land.
-fn to_mend(one: &TrainDecision) -> Vec<String> {
+/// The commands that say what is to be mended of an agent that did not land, and that let it land where this round lands.
+fn to_mend(one: &TrainDecision, options: &TrainOptions) -> Vec<String> {
     if !has_not_landed(one) {
         return Vec::new();
     }
-    let verb = match obstacle(one) {
-        _ if is_empty(one) => "discard",
+    let (verb, place) = match obstacle(one) {
+        _ if is_empty(one) => ("discard", String::new()),
         // Landing it alone says what to do about that.
-        Some(_) => "merge",
-        None => "verify",
+        Some(_) => ("merge", place(options)),
+        None => ("verify", base(options)),
     };
     // What failed is passed over until it is called done.
     let is_failed = one.outcome == Fate::Left(State::Failed);
-    let verbs = [Some(verb), is_failed.then_some("mark done")];
-    verbs
-        .into_iter()
-        .flatten()
-        .map(|verb| format!("git agent {verb} {}", one.agent.short_id))
-        .collect()
+    let id = &one.agent.short_id;
+    let mut commands = vec![format!("git agent {verb} {id}{place}")];
+    commands.extend(is_failed.then(|| format!("git agent mark done {id}")));
+    commands
+}
+
+/// What a command takes to land where this round lands.
+fn place(options: &TrainOptions) -> String {
+    let into = options.into.iter().map(|name| format!(" --into {}", shell::word(name.as_bytes())));
+    let push = options.push.iter().map(|remote| match remote.as_str() {
+        "" => " --push".to_owned(),
+        remote => format!(" --push={}", shell::word(remote.as_bytes())),
+    });
+    into.chain(push).collect()
+}
+
+/// What a command takes to judge against that. What was fetched of a remote has a name that the verdict's own advice tells.
+fn base(options: &TrainOptions) -> String {
+    match (&options.into, &options.push) {
+        (Some(name), None) => format!(" --base {}", shell::word(name.as_bytes())),
+        _ => String::new(),
+    }
 }
 
 impl CloseReport {
     /// `None` when there is nothing to wait for and nothing to decide.
-    pub(super) fn of(ctx: &Ctx, decisions: &[TrainDecision]) -> Option<CloseReport> {
+    pub(super) fn of(
+        ctx: &Ctx,
+        options: &TrainOptions,
+        decisions: &[TrainDecision],
+        moved: &BTreeSet<String>,
+    ) -> Option<CloseReport> {
         let with = |is: fn(&TrainDecision) -> bool| -> Vec<AgentRef> {
             let those = decisions.iter().filter(|one| is(one));
             those.map(|one| one.agent.clone()).collect()
@@ -116,13 +137,12 @@ impl CloseReport {
         if left > 0 {
             let noun = if left == 1 { "agent has" } else { "agents have" };
             close.question = Some(format!("{left} {noun} not landed. What next?"));
-            let is_landed = |one: &TrainDecision| matches!(one.outcome, Fate::Landed(state) if state != LandingState::Planned);
-            let is_any_landed = decisions.iter().any(is_landed);
-            let push = is_any_landed.then(|| push(ctx));
-            let mend: Vec<String> = decisions.iter().flat_map(to_mend).collect();
+            let push = (!moved.is_empty()).then(|| push(ctx, moved));
+            let mend = decisions.iter().flat_map(|one| to_mend(one, options)).collect();
             let is_in_the_way =
                 decisions.iter().any(|one| obstacle(one).is_some() && !is_empty(one));
-            close.ways = close.answers(ctx.repo.common_dir(), push, (mend, is_in_the_way));
+            let place = place(options);
+            close.ways = close.answers(ctx.repo.common_dir(), &place, push, (mend, is_in_the_way));
         }
         (left > 0 || !close.unfinished.is_empty()).then_some(close)
     }
@@ -131,6 +151,7 @@ impl CloseReport {
     fn answers(
         &self,
         common_dir: &Path,
+        place: &str,
         push: Option<Vec<String>>,
         (mend, is_in_the_way): (Vec<String>, bool),
     ) -> Vec<AnswerWay> {
@@ -144,11 +165,11 @@ impl CloseReport {
             (false, false) => "begin the rejected ones anew and mend the others, then land them",
         };
         let is_retried = !retry.is_empty();
-        retry.push("git agent merge --all".to_owned());
+        retry.push(format!("git agent merge --all{place}"));
         let mut closing: Vec<_> = self
             .deferred
             .iter()
-            .map(|agent| format!("git agent merge {}", agent.short_id))
+            .map(|agent| format!("git agent merge {}{place}", agent.short_id))
             .collect();
         let closed = if closing.is_empty() {
             "close now and come back; all of it stays"
@@ -166,12 +187,14 @@ impl CloseReport {
     }
 }
 
-/// The commands that push what HEAD is on. A branch that was never pushed follows none, so the remote is named.
-fn push(ctx: &Ctx) -> Vec<String> {
-    match ctx.repo.remotes().unwrap_or_default().first() {
-        Some(remote) => vec![format!("git push {} HEAD", shell::word(remote.as_bytes()))],
-        None => ["git remote add origin <url>", "git push origin HEAD"].map(str::to_owned).to_vec(),
-    }
+/// The commands that push the branches of this clone that moved. One that was never pushed follows none, so the remote is named.
+fn push(ctx: &Ctx, moved: &BTreeSet<String>) -> Vec<String> {
+    let remote = ctx.repo.remotes().unwrap_or_default().first().cloned();
+    let add = remote.is_none().then(|| "git remote add origin <url>".to_owned());
+    let remote = remote.unwrap_or_else(|| "origin".to_owned());
+    let word = |text: &str| format!(" {}", shell::word(text.as_bytes()));
+    let branches: String = moved.iter().map(|name| word(branch_name(name))).collect();
+    add.into_iter().chain([format!("git push{}{branches}", word(&remote))]).collect()
 }
 
 /// A rejected agent stays rejected; its task is still there for another one. The file itself is not named: its agent may have
@@ -329,6 +352,12 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
                 warnings.push(text.clone());
             }
         }
+        // What landed on a remote needs no push.
+        let has_moved = |report: &&ItemReport| {
+            options.push.is_none() && report.outcome == TrainOutcome::Landed
+        };
+        let reports = riders.iter().map(|rider| &rider.report).filter(has_moved);
+        let moved: BTreeSet<String> = reports.filter_map(|one| one.lands_on.clone()).collect();
         let mut items = Vec::new();
         let mut riders = riders.iter();
         for agent in &agents {
@@ -347,7 +376,7 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
             };
             items.push(left_alone(agent, state));
         }
-        Ok(AllReport { close: CloseReport::of(ctx, &items), warnings, items })
+        Ok(AllReport { close: CloseReport::of(ctx, options, &items, &moved), warnings, items })
     })
 }
 

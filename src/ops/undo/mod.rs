@@ -20,7 +20,7 @@ mod operations;
 
 use crate::agents::at_work;
 use crate::agents::authority::require_orchestrator;
-use crate::agents::branch_swap::index_scratch;
+use crate::agents::branch_swap::{git_on, index_scratch};
 use crate::agents::ctx::Ctx;
 use crate::domain::agent::Agent;
 use crate::domain::id::OperationId;
@@ -134,11 +134,11 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
             Back::To(one) => plan.moves.push(one),
             Back::BuiltUpon(why) => {
                 let refused = built_upon(&operation.id, &why);
-                if let Some(hint) = no_revert(ctx, &plan.agents, &refname, &moves)? {
+                let asked = options.what.as_deref().unwrap_or(operation.id.as_str());
+                if let Some(hint) = no_revert(ctx, &plan.agents, asked, &refname, &moves)? {
                     return Err(refused.hint(hint));
                 }
                 if !options.revert {
-                    let asked = options.what.as_deref().unwrap_or(operation.id.as_str());
                     return Err(refused.hint(format!(
                         "to take it back by a commit on top, run git agent undo --revert {asked}"
                     )));
@@ -233,6 +233,7 @@ fn built_upon(operation: &OperationId, why: &str) -> Error {
 fn no_revert(
     ctx: &Ctx,
     agents: &[Agent],
+    asked: &str,
     refname: &str,
     moves: &[BranchMove],
 ) -> Result<Option<String>> {
@@ -250,16 +251,17 @@ fn no_revert(
     for one in moves {
         // Amended or rebased since, it is there under another name.
         if !ctx.repo.has_object(one.to) || !ctx.repo.is_ancestor(one.to, tip)? {
-            let branch = shell::word(branch_name(refname).as_bytes());
             let holding = holders(&ctx.repo, one.to)?;
             let mut copies = holding.iter().filter_map(|name| name.strip_prefix("refs/remotes/"));
             if let Some(copy) = copies.next() {
                 // A pull fails where the two have gone apart, unless a setting says how to join them.
                 let copy = shell::word(copy.as_bytes());
+                let git = git_on(ctx, refname);
                 return Ok(Some(format!(
-                    "to take it back by a commit on top, run git switch {branch} && git merge {copy} && git agent undo --revert"
+                    "to take it back by a commit on top, run {git} merge {copy} && git agent undo --revert {asked}"
                 )));
             }
+            let branch = shell::word(branch_name(refname).as_bytes());
             return Ok(Some(format!(
                 "the commit may be there in another form, which git revert takes back; to find it, run git log {branch}"
             )));
