@@ -2,8 +2,8 @@
 
 use super::ref_hook::{hooked, refuse};
 use super::{answer, ready, run, state};
-use crate::support::agent::agent_command;
-use crate::support::git_output;
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::{TestRepo, git_output};
 use crate::verify::{Agent, refused};
 
 /// What the ledger says of an agent, and what its worktree holds.
@@ -200,5 +200,33 @@ fn what_is_unmerged_in_the_main_worktree_is_named() {
     let output = run(&agent, "merge", &[]);
     refused(&output, "target-dirty", 3);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("  notes\n"), "{said}");
+    assert!(said.contains("  notes\n") && said.contains(" add -- <path>"), "{said}");
+}
+
+/// As where the server of large files does not answer.
+#[test]
+fn a_filter_that_fails_for_one_file_takes_no_other_along() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitattributes", "*.bin filter=large\n");
+    for name in ["a.bin", "b.bin", "c.bin", "d.txt"] {
+        repo.write(&format!("src/{name}"), "before\n");
+    }
+    repo.commit_all("large files");
+    let agent = Agent::spawned_in(repo, TASK);
+    for name in ["a.bin", "b.bin", "c.bin", "d.txt"] {
+        agent.write(&format!("src/{name}"), "after\n");
+    }
+    agent.commit("all of them");
+    let filter = "case %f in *b.bin) exit 1 ;; esac; cat";
+    agent.repo.git(["config", "filter.large.smudge", filter]);
+    agent.repo.git(["config", "filter.large.required", "true"]);
+    agent.repo.git(["config", "filter.large.clean", "cat"]);
+    let output = run(&agent, "merge", &[]);
+    refused(&output, "git-failed", 4);
+    assert!(describe(&output).contains("not all files could be moved back"));
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), " D src/b.bin");
+    agent.repo.git(["config", "filter.large.smudge", "cat"]);
+    agent.repo.git(["checkout", "--", "src/b.bin"]);
+    answer(&agent, "merge", &[]);
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
 }

@@ -10,7 +10,7 @@
 use crate::domain::change::{Content, Difference};
 use crate::domain::path::split_once;
 use crate::domain::{Change, Oid, shell};
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::files::separate::wait_for_another_time;
 use crate::git::files::untrusted;
@@ -19,7 +19,7 @@ use crate::git::landing::{Checkout, refresh_by};
 use crate::git::tree::GITLINK;
 use crate::git::{Repo, command};
 use rustix::fs::{AtFlags, FileType, Stat};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -83,6 +83,9 @@ impl<'r> Way<'r> {
     }
 }
 
+/// After so many files that cannot be written, no more are tried: each may be a question to a server that does not answer.
+const MOST_FAILED: usize = 32;
+
 impl Checkout {
     /// Moves index and files.
     ///
@@ -127,11 +130,16 @@ impl Checkout {
         let error = command::refused(&command, &output);
         match self.move_back(&way, &before, own.copy()) {
             Ok(()) => Err(error),
-            Err(because) => Err(error.hint(format!(
-                "not all files could be moved back ({because}); to see them, run git -C {} status",
-                shell::path(&self.top)
-            ))),
+            Err(because) => Err(self.not_moved_back(error, &because)),
         }
+    }
+
+    /// An error after which files are missing that were there before.
+    pub(super) fn not_moved_back(&self, error: Error, because: &Error) -> Error {
+        error.hint(format!(
+            "not all files could be moved back ({because}); to see them, run git -C {} status",
+            shell::path(&self.top)
+        ))
     }
 
     /// What is at the changed paths.
@@ -282,15 +290,30 @@ impl Checkout {
         self.write_missing(&paths)
     }
 
-    /// Writes what the index holds at paths where nothing is.
+    /// Writes what the index holds at paths where nothing is. What cannot be written, as where a filter fails, keeps none of the others
+    /// from being written.
+    ///
+    /// # Errors
+    /// `git-failed`, the first.
     pub(super) fn write_missing(&self, paths: &[Vec<u8>]) -> Result<()> {
-        if paths.is_empty() {
-            return Ok(());
+        let mut left: VecDeque<Vec<u8>> = paths.iter().cloned().collect();
+        let mut first = Ok(());
+        for _ in 0..MOST_FAILED {
+            if left.is_empty() {
+                break;
+            }
+            // Without `-f` git writes no file over another one.
+            let words = ["checkout-index", "--quiet", "-z", "--stdin"];
+            let written = self.git_on(&self.git_dir.join("index"), words);
+            let Err(error) = command::feed_paths(written, left.make_contiguous()) else {
+                break;
+            };
+            first = first.and(Err(error));
+            // Git goes in this order, and ends at the first that it cannot write.
+            left.retain(|path| self.stat(path).is_none());
+            left.pop_front();
         }
-        // Without `-f` git writes no file over another one.
-        let words = ["checkout-index", "--quiet", "-z", "--stdin"];
-        let written = self.git_on(&self.git_dir.join("index"), words);
-        command::feed_paths(written, paths).map(drop)
+        first
     }
 
     /// Removes a file if it holds at least the beginning of what git makes of a blob. Any other appeared meanwhile, and stays.

@@ -175,7 +175,14 @@ impl Checkout {
             }
             // The index that still stands knows the old files. Where something appeared instead git keeps away from it; what
             // follows says what that is.
-            let _ = self.write_files(&self.git_dir.join("index"), &[], &old, &lock);
+            let paths: Vec<_> = old.iter().map(|step| step.path.clone()).collect();
+            if self.write_files(&self.git_dir.join("index"), &[], &old, &lock).is_err()
+                && let Err(because) = self.write_missing(&paths)
+                && paths.iter().any(|path| self.stat(path).is_none())
+            {
+                let failed = || Error::new(Code::GitFailed, "not all files could be written");
+                return Err(self.not_moved_back(written.err().unwrap_or_else(failed), &because));
+            }
             return match written {
                 // Git would fail as well, and half way.
                 Err(error) if error.code() != Code::GitFailed => Err(error),

@@ -68,6 +68,12 @@ impl Checkout {
         if named.is_empty() {
             // With unmerged paths git moves nothing, wherever those are.
             named = self.unmerged()?;
+            if !named.is_empty() {
+                let error = self.blocked(&Vec::from_iter(named), said);
+                let top = shell::path(&self.top);
+                return Ok(error
+                    .hint(format!("to say that one is resolved, run git -C {top} add -- <path>")));
+            }
         }
         let error = self.blocked(&Vec::from_iter(named), said);
         Ok(if hidden.is_empty() {
