@@ -6,7 +6,7 @@ mod lost;
 
 use crate::support::agent::{TASK, describe};
 use crate::support::death::{self, Order, ctx};
-use crate::support::{PAST_HOOKS, TestRepo, git_output};
+use crate::support::{PAST_HOOKS, TestRepo, git_output, isolated};
 use git_agent::ops::discard::{self, DiscardOptions};
 use git_agent::ops::materialize;
 use rustix::fs::{CWD, FileType, Mode, XattrFlags, lsetxattr, mknodat};
@@ -299,6 +299,24 @@ fn what_appears_outside_of_the_mount_is_no_work_and_is_kept() {
     let output = repo.agent(&["discard", id(&spawned)]);
     assert!(describe(&output).contains("error[discard-refused]"));
     assert_eq!(fs::read_to_string(&stray).expect("there"), "a person's");
+}
+
+#[test]
+fn what_is_out_of_scope_is_taken_back_inside_the_mount() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    run(&repo, &spawned, "echo '* text' > .gitattributes; echo more >> lib/a.txt");
+    let checked = repo.agent(&["check", id(&spawned), "--worktree", "--format=json"]);
+    let checked: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+    let fix = checked["violations"][0]["fix"].as_str().expect("advice").to_owned();
+    let words = fix.strip_prefix("git agent ").expect("a command of ours");
+    let script = format!("exec {} {words}", env!("CARGO_BIN_EXE_git-agent"));
+    let output = isolated("sh", &repo.path()).args(["-c", &script]).output().expect("starts");
+    assert!(output.status.success(), "{fix}: {}", describe(&output));
+    let changed = &repo.agent_json(&["diff", id(&spawned)])["changes"];
+    assert_eq!(changed.as_array().expect("a list").len(), 1, "{changed:#}");
 }
 
 #[test]

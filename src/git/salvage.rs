@@ -498,9 +498,16 @@ fn unkeepable(paths: &[PathBuf], top: &Path) -> Error {
     let paths: Vec<_> = paths.iter().map(|path| path.strip_prefix(top).unwrap_or(path)).collect();
     let named = paths.iter().take(NAMED);
     let lines: Vec<_> = named.map(|path| format!("  {}", path.display())).collect();
-    // What belongs to a repository goes with it.
+    // What belongs to a repository goes with it, but for files that the worktree tracks.
     let mut above = paths.iter().flat_map(|path| path.ancestors());
-    let within = above.find(|above| above.ends_with(".git")).and_then(Path::parent);
+    let git_dir = above.find(|above| above.ends_with(".git"));
+    let within = git_dir.filter(|git_dir| {
+        let top = git_dir.parent();
+        paths
+            .iter()
+            .any(|path| top.is_some_and(|top| path.starts_with(top) && !path.starts_with(git_dir)))
+    });
+    let within = within.and_then(Path::parent).or(git_dir);
     let first = within.or(paths.first().copied()).unwrap_or(Path::new("."));
     Error::new(
         Code::DiscardRefused,

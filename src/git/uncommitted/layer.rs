@@ -41,8 +41,6 @@ struct WalkedLayer {
     touched: BTreeMap<Vec<u8>, MetFile>,
     /// Names that the index does not know, without anything below them.
     unknown: Vec<Vec<u8>>,
-    /// Directories with tracked files that have become repositories.
-    nested: Vec<Vec<u8>>,
     /// Files of rules that are not, or no longer, what the layer began with.
     rules: Vec<Vec<u8>>,
 }
@@ -107,12 +105,9 @@ fn walk(
             }
             let name = entry.file_name();
             let path = [directory.as_slice(), name.as_bytes()].concat();
-            // The top's own `.git` is the worktree's; any other makes the directory a repository,
-            // whose files no commit of this one holds.
+            // The top's own is the worktree's. Another one makes no repository of a directory with tracked files, for git goes
+            // on to look into that, and no directory without them is walked here.
             if name == ".git" {
-                if !directory.is_empty() {
-                    found.nested.push(directory.clone());
-                }
                 continue;
             }
             let at = tracked.at(&path)?;
@@ -167,7 +162,6 @@ fn walk(
         }
     }
     found.unknown.sort_unstable();
-    found.nested.dedup();
     Ok(found)
 }
 
@@ -390,8 +384,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
             }
         }
     }
-    let mut listed =
-        Listed { unmerged: unmerged.to_vec(), nested: found.nested, ..Listed::default() };
+    let mut listed = Listed { unmerged: unmerged.to_vec(), ..Listed::default() };
     if !names.is_empty() || !of_base.is_empty() {
         let files = BaseFiles::of(source, layer)?;
         let (new, nested) = files.not_ignored(names, &tracked)?;

@@ -8,7 +8,7 @@
 //! absent: what an agent can hide from git, which `verify` looks for.
 
 use crate::agents::scope_guard::agent_here;
-use crate::agents::{Ctx, ScopeGuard, Scratch, lookup, work, worktree};
+use crate::agents::{Ctx, ScopeGuard, Scratch, layered, lookup, work, worktree};
 use crate::domain::violation::{Parents, out_of_commit, out_of_worktree, pathspec};
 use crate::domain::{Agent, BundleRule, Change, ChangeKind, Isolation, Oid, Violation, shell};
 use crate::error::{Code, Error, Result};
@@ -198,6 +198,8 @@ struct Fixer<'a> {
     elsewhere: String,
     /// The top of the worktree with a final slash, for the same caller.
     prefix: Vec<u8>,
+    /// Whether the files are seen by commands of the agent alone, and the caller is none.
+    is_layered: bool,
     unborn: bool,
     /// The commit that is being judged.
     commit: Option<Oid>,
@@ -208,8 +210,10 @@ impl<'a> Fixer<'a> {
     fn new(ctx: &Ctx, repo: &Repo, agent: &Agent, subject: &'a Subject) -> Fixer<'a> {
         let mut prefix = Vec::new();
         let mut elsewhere = String::new();
+        let is_layered = ctx.env.agent.is_none() && layered::of(&ctx.repo, agent.id).is_some();
         if let Some(top) = repo.workdir()
             && top != ctx.env.directory
+            && !is_layered
         {
             prefix = top.as_os_str().as_bytes().to_owned();
             elsewhere =
@@ -220,6 +224,7 @@ impl<'a> Fixer<'a> {
             agent: agent.id.short(),
             elsewhere,
             prefix,
+            is_layered,
             // There `git restore` has no commit to restore from.
             unborn: repo.resolve_commit("HEAD").is_err(),
             commit: None,
@@ -231,7 +236,7 @@ impl<'a> Fixer<'a> {
     fn fix(&self, violation: &Violation) -> String {
         let elsewhere = &self.elsewhere;
         let path = pathspec(&violation.path);
-        match (self.subject, violation.kind) {
+        let command = match (self.subject, violation.kind) {
             (Subject::Staged, _) if self.unborn => {
                 format!("git{elsewhere} rm --cached -- {path}")
             }
@@ -243,10 +248,15 @@ impl<'a> Fixer<'a> {
                 elsewhere,
                 self.commit.unwrap_or(Oid::ZERO),
                 &self.parents,
-                [(violation.path.as_slice(), violation.kind)],
+                [(violation.path.as_slice(), violation.removal())],
             ),
-            (Subject::Paths(_), _) => format!("git agent show {}", self.agent),
+            (Subject::Paths(_), _) => return format!("git agent show {}", self.agent),
+        };
+        if self.is_layered {
+            let script = shell::word(command.as_bytes());
+            return format!("git agent run {} --no-verify -- sh -c {script}", self.agent);
         }
+        command
     }
 }
 
