@@ -42,6 +42,28 @@ pub struct Violation {
     pub reason: Reason,
 }
 
+impl Violation {
+    /// How the path is taken out of a commit.
+    pub fn removal(&self) -> PathRemoval {
+        match (&self.reason, self.kind) {
+            (Reason::Bundle, _) => PathRemoval::Untrack,
+            (_, ChangeKind::Added) => PathRemoval::Delete,
+            _ => PathRemoval::Restore,
+        }
+    }
+}
+
+/// How a path is taken out of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathRemoval {
+    /// It is as it was before.
+    Restore,
+    /// It is not there any more, as it was not before.
+    Delete,
+    /// Git does not track it, and it stays in the worktree, where it belongs.
+    Untrack,
+}
+
 /// Why a change is out of scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -327,7 +349,7 @@ fn stays_inside(path: &RepoPath, target: &[u8]) -> bool {
 /// The command that takes paths out of a commit and of all that came after it, as far as they are what that changed; what else the
 /// commits did becomes one commit. Undoing a change in a later commit would leave it in the history.
 ///
-/// Each path comes with what the first of these commits that touched it did to it. One that was added then is not in the commit before:
+/// Each path comes with how the first of these commits that touched it is undone. One that was added then is not in the commit before:
 /// `git restore` fails on it where a later commit, or the agent, removed it again, and would stop the command half-way.
 ///
 /// `parents` are those of every commit of the branch: where there are merges among the commits, what they brought is merged by the new
@@ -336,21 +358,27 @@ pub fn out_of_commit<'a>(
     elsewhere: &str,
     commit: Oid,
     parents: &Parents,
-    paths: impl IntoIterator<Item = (&'a [u8], ChangeKind)>,
+    paths: impl IntoIterator<Item = (&'a [u8], PathRemoval)>,
 ) -> String {
     let merges = merges_since(commit, parents);
     let is_merge = merges.first().is_some_and(|(merge, _)| *merge == commit);
     let commit = commit.short();
     let git = format!("git{elsewhere}");
-    let (mut new, mut old) = (String::new(), String::new());
-    for (path, kind) in paths {
-        let list = if kind == ChangeKind::Added { &mut new } else { &mut old };
+    let (mut old, mut new, mut own) = (String::new(), String::new(), String::new());
+    for (path, removal) in paths {
+        let list = match removal {
+            PathRemoval::Restore => &mut old,
+            PathRemoval::Delete => &mut new,
+            PathRemoval::Untrack => &mut own,
+        };
         list.push(' ');
         list.push_str(&pathspec(path));
     }
     let mut steps = vec![format!("reset --soft {commit}^")];
-    if !new.is_empty() {
-        steps.push(format!("rm -rfq --ignore-unmatch --{new}"));
+    for (list, option) in [(new, ""), (own, "--cached ")] {
+        if !list.is_empty() {
+            steps.push(format!("rm -rfq {option}--ignore-unmatch --{list}"));
+        }
     }
     if !old.is_empty() {
         // A merge is judged by what git would have merged.

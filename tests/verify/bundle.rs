@@ -1,5 +1,6 @@
 use super::{Agent, codes};
 use crate::support::agent::describe;
+use crate::support::isolated;
 use std::fs;
 use std::process::Command;
 
@@ -17,6 +18,7 @@ fn each_file_must_be_what_it_is_meant_to_be() {
     check(|_| {}, &[]);
     check(|a| remove(a, "plan.md"), &["bundle.missing"]);
     check(|a| a.write(".agent/plan.md", " \n"), &["bundle.empty"]);
+    check(|a| a.write(".agent/plan.md", "\u{feff}\u{200b}\0\n"), &["bundle.empty"]);
     check(|a| a.write(".agent/review.md", b"\xff\xfe"), &["bundle.not-utf8"]);
     check(|a| a.write(".agent/spec.md", "easier\n"), &["bundle.spec-changed"]);
     for progress in ["[]", "done", "{\"status\": \"running\"}", "{\"status\": 1}"] {
@@ -91,4 +93,15 @@ fn a_committed_bundle_is_out_of_scope() {
     let agent = Agent::new();
     agent.git(&["add", "--force", ".agent/plan.md"]);
     assert_eq!(agent.codes(), ["scope.bundle"]);
+    // What takes it out of a commit leaves it where it belongs.
+    agent.write("src/lib.rs", "pub fn own() {}\n");
+    agent.commit("with the bundle");
+    let verdict = agent.verify(&[]);
+    assert_eq!(codes(&verdict), ["scope.bundle"]);
+    let fix = verdict["findings"][0]["fix"].as_str().expect("advice");
+    let (_, command) = fix.split_once("run ").expect("a command");
+    let sh = isolated("sh", &agent.worktree).args(["-c", command]).status();
+    assert!(sh.expect("starts").success(), "{command}");
+    assert_eq!(agent.codes(), [""; 0]);
+    assert_eq!(std::fs::read(agent.worktree.join(".agent/plan.md")).expect("kept"), b"written\n");
 }

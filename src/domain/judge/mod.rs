@@ -15,7 +15,7 @@ use super::evidence::{
 use super::finding::{Finding, FindingCode as Code};
 use super::oid::Oid;
 use super::operation::Reverted;
-use super::path::Quoted;
+use super::path::{Quoted, is_ignored_by_hfs};
 use super::scope::Denied;
 use super::violation::{
     BundleRule, Reason, Violation, in_worktree, out_of_commit, out_of_worktree, pathspec,
@@ -437,7 +437,7 @@ fn problem(contract: &Contract, artefact: &Artefact) -> Option<Finding> {
     // finding.
     let (code, what, fix) = match (&artefact.text, &artefact.says) {
         (Err(problem), _) => unreadable(*problem),
-        (Ok(text), _) if text.trim().is_empty() => {
+        (Ok(text), _) if !text.chars().any(is_written) => {
             (Code::BundleEmpty, "is empty".to_owned(), "write what belongs there")
         }
         (Ok(text), _) if bundle::is_template(name, text) => (
@@ -466,6 +466,11 @@ fn problem(contract: &Contract, artefact: &Artefact) -> Option<Finding> {
         None => name.as_bytes().to_vec(),
     };
     Some(Finding::new(code, format!("{name} {what}"), fix).on(&path))
+}
+
+/// Whether a character says something to a reader.
+fn is_written(c: char) -> bool {
+    !(c.is_whitespace() || c.is_control() || is_ignored_by_hfs(c))
 }
 
 fn unreadable(problem: ArtefactProblem) -> (Code, String, &'static str) {
@@ -521,7 +526,7 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         let mut paths = BTreeMap::new();
         for (_, violation) in of_commits {
             let path = violation.path.as_slice();
-            paths.entry(path).or_insert(violation.kind);
+            paths.entry(path).or_insert(violation.removal());
         }
         let command = out_of_commit("", commit, &evidence.parents, paths);
         in_worktree(&command)

@@ -162,12 +162,13 @@ fn committed(
             // Parents come first.
             first.get_or_insert(commit);
             for found in violations {
-                paths.entry(found.path).or_insert(found.kind);
+                let removal = found.removal();
+                paths.entry(found.path).or_insert(removal);
             }
         }
     }
     // The command that `verify` names.
-    let paths = paths.iter().map(|(path, kind)| (path.as_slice(), *kind));
+    let paths = paths.iter().map(|(path, removal)| (path.as_slice(), *removal));
     mends.extend(first.map(|first| out_of_commit("", first, &parents, paths)));
     Ok(())
 }
