@@ -4,7 +4,7 @@ use crate::agents::Ctx;
 use crate::cli::several::AgentsArg;
 use crate::cli::terminal::{BOLD, HINT, paint};
 use crate::cli::ui::{Answer, Ui};
-use crate::domain::Quoted;
+use crate::domain::{Isolation, Quoted};
 use crate::error::{Exit, Result};
 use crate::ops::discard::{self, DiscardOptions, DiscardReport, NotKept};
 use crate::wire::path_text::PathText;
@@ -106,10 +106,13 @@ impl Answer for DiscardReport {
             || self.salvage_commit.is_some()
             || self.bundle_commit.is_some();
         if !self.dry_run && (is_put_away || self.was_discarded) {
+            // An agent without a branch leaves no commit that one could be made of.
+            let is_shared = self.agent.isolation == Some(Isolation::Shared.as_str());
             text.push_str(&format!(
-                "{} git agent rescue {}\n",
+                "{} git agent rescue {}{}\n",
                 paint(HINT, "to have it back:"),
-                self.agent.short_id
+                self.agent.short_id,
+                if is_shared { " --reopen" } else { "" }
             ));
         }
         text

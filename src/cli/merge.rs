@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 /// Land an agent's work, exactly as it was judged
 ///
-/// With --all, exits with 1 if an agent that is done was refused, or if nothing landed while an agent is running or
-/// failed.
+/// With --all, exits with 1 if an agent that is done was refused, or if nothing landed while an agent is unfinished
+/// or failed.
 ///
 /// pre-commit, commit-msg, pre-merge-commit and post-merge hooks do not run, because a hook could change what was judged;
 /// [merge] hooks of the settings can have pre-commit and pre-merge-commit judge what lands. `git agent commit` runs

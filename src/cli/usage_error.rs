@@ -57,7 +57,9 @@ fn in_our_terms(error: &clap::Error) -> Error {
                 refusal = refusal.hint(tip.strip_prefix("tip: ").unwrap_or(tip));
             }
         } else if let Some(usage) = paragraph.strip_prefix("Usage: ") {
-            refusal = refusal.hint(format!("usage: {}", joined(usage)));
+            // Some commands can be called in two ways.
+            let usage = joined(usage).replace(" git agent ", " or git agent ");
+            refusal = refusal.hint(format!("usage: {usage}"));
         }
     }
     refusal

@@ -15,8 +15,8 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::frozen::{self, FrozenBase};
 use crate::agents::liveness;
 use crate::agents::{Ctx, Scratch, layered, lookup, untrusted, worktree};
-use crate::domain::{Agent, shell};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::domain::{Agent, State, shell};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::layer::{is_opaque, is_whiteout};
 use crate::git::{WorktreeLayer, command};
 use crate::ops::agent_report::{AgentReport, Reporter};
@@ -59,6 +59,14 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     let (layer, place) = match (layered::of(&ctx.repo, agent.id), worktree::find(&ctx.repo, &agent))
     {
         (Some(layer), Some(place)) => (layer, place),
+        (None, None) => {
+            let what = format!("agent {id} is {} and has no worktree here", agent.state);
+            let error = Error::new(Code::AgentState, what);
+            return Err(match agent.state {
+                State::Discarded => error.remedy("to make it again", Remedy::Reopen(id)),
+                _ => error,
+            });
+        }
         _ => {
             let what = format!("the worktree of agent {id} is not layered");
             return Err(Error::new(Code::AgentState, what));

@@ -94,7 +94,7 @@ fn require_terminal(ui: &Ui, instead: &str) -> Result<()> {
     if ui.format() == Format::Text && is_terminal() {
         return Ok(());
     }
-    let error = Error::new(Code::Usage, "the board requires a terminal");
+    let error = Error::new(Code::Usage, "what is shown live requires a terminal");
     Err(error.hint(format!("to read the same by machine, run git agent {instead}")))
 }
 

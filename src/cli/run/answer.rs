@@ -4,6 +4,7 @@ use crate::cli::render::table::{labelled, wrapped};
 use crate::cli::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint, width};
 use crate::cli::ui::Answer;
 use crate::domain::Finding;
+use crate::domain::evidence::MergeOutcome;
 use crate::domain::message::plain;
 use crate::ops::agent_report::SessionReport;
 use crate::ops::run::{RunOutline, RunReport, SandboxReport, StartReport};
@@ -76,7 +77,9 @@ impl Answer for RunReport {
                 let is_over = self.failure.is_none() && !self.waiting;
                 let landing = verified
                     .filter(|report| report.verdict.can_land() && is_over)
-                    .and_then(|report| report.verdict.landing.as_ref());
+                    .and_then(|report| report.verdict.landing.as_ref())
+                    // What has landed already has no next step.
+                    .filter(|landing| !matches!(landing.outcome, MergeOutcome::Landed { .. }));
                 if let Some(landing) = landing {
                     let next = paint(HINT, "next:");
                     let into = match &landing.refname {

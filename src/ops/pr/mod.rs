@@ -20,7 +20,6 @@ use crate::agents::own_checkout::require_own_branch;
 use crate::agents::projects::owners_in;
 use crate::agents::work::{stacked, tip_of};
 use crate::agents::{at_work, crash_recovery, layered, own_changes, task_copy, worktree};
-use crate::domain::Move;
 use crate::domain::agent::Agent;
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
@@ -28,6 +27,7 @@ use crate::domain::oid::Oid;
 use crate::domain::quoted::{code_block, visible_line};
 use crate::domain::redaction::redact_secrets;
 use crate::domain::shell;
+use crate::domain::{Move, State};
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::refs::REMOTE_COPIES;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
@@ -309,9 +309,12 @@ impl HasLanded {
     pub fn error(&self) -> Error {
         let (short, target, remote) = (self.agent.id.short(), &self.target, &self.remote);
         let what = format!("the work of agent {short} is on {target} of {remote} already");
+        let error = Error::new(Code::NothingToLand, what);
+        if self.agent.state == State::Merged {
+            return error.hint(format!("to clear it away, run git agent discard {short}"));
+        }
         // This clone's branch may say something else, as after an undo that was not pushed.
-        Error::new(Code::NothingToLand, what)
-            .hint(format!("to have its row say so, run git agent merge {short} --push={remote}"))
+        error.hint(format!("to have its row say so, run git agent merge {short} --push={remote}"))
     }
 
     /// Has the agent's row say so.

@@ -353,9 +353,8 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
             }
         }
         // What landed on a remote needs no push.
-        let has_moved = |report: &&ItemReport| {
-            options.push.is_none() && report.outcome == TrainOutcome::Landed
-        };
+        let has_moved =
+            |report: &&ItemReport| options.push.is_none() && report.outcome == TrainOutcome::Landed;
         let reports = riders.iter().map(|rider| &rider.report).filter(has_moved);
         let moved: BTreeSet<String> = reports.filter_map(|one| one.lands_on.clone()).collect();
         let mut items = Vec::new();

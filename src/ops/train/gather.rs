@@ -5,7 +5,7 @@ use crate::agents::parallel::Queue;
 use crate::agents::{Ctx, Work, at_work, authority, lookup, parallel};
 use crate::domain::finding::verdict_word;
 use crate::domain::{Agent, Isolation, State, branch_name};
-use crate::error::{Code, Error, ErrorFacts, Exit, Result};
+use crate::error::{Code, Error, ErrorFacts, Exit, Remedy, Result};
 use crate::ops::merge::{
     JudgedPlan, LandingState, MergeOptions, MergePlan, before, concerns_all, execute,
     fetch_targets, judged_plan,
@@ -122,9 +122,14 @@ fn require_done(ctx: &Ctx, agent: &Agent) -> Result<()> {
     }
     let (short, state) = (agent.id.short(), status::state(ctx, agent));
     let what = format!("agent {short} is {state}; a train takes agents that are done");
-    Err(Error::new(Code::AgentState, what)
-        .hint(format!("to judge its work, run git agent verify {short}"))
-        .hint(format!("to say that it is done, run git agent mark done {short}")))
+    let error = Error::new(Code::AgentState, what);
+    Err(match state {
+        State::Merged => error.hint(format!("to clear it away, run git agent discard {short}")),
+        State::Discarded => error.remedy("to get its work back", Remedy::Reopen(short)),
+        _ => error
+            .hint(format!("to judge its work, run git agent verify {short}"))
+            .hint(format!("to say that it is done, run git agent mark done {short}")),
+    })
 }
 
 /// Judges those that are still to land on this target anew, all of them against the commit that it is at now.
