@@ -491,3 +491,41 @@ fn a_run_receives_each_message_once_in_a_clone_as_in_a_worktree() {
         }
     }
 }
+
+/// A submodule with a commit that no remote has, populated or not.
+#[test]
+fn what_only_the_submodule_of_a_clone_has_is_kept_and_given_back() {
+    for populated in [true, false] {
+        let repo = TestRepo::with_commit();
+        let inner = repo.make_inner();
+        let allow = ["-c", "protocol.file.allow=always"];
+        let inner = inner.to_str().expect("UTF-8");
+        repo.git([&allow[..], &["submodule", "--quiet", "add", inner, "src/part"]].concat());
+        repo.commit_all("a submodule");
+        let report = repo.spawn_task(&task(), &["--isolation=clone"]);
+        let agent = Agent::told_of(repo, &report);
+        let update = [&allow[..], &["submodule", "--quiet", "update", "--init"]].concat();
+        agent.git(&update);
+        let part = agent.worktree.join("src/part");
+        fs::write(part.join("own"), "of the submodule\n").expect("written");
+        git_in(&part, ["add", "own"]);
+        git_in(&part, ["commit", "--quiet", "-m", "own"]);
+        let commit = git_in(&part, ["rev-parse", "HEAD"]);
+        agent.commit("lead to it");
+        if !populated {
+            agent.git(&["submodule", "--quiet", "deinit", "--force", "src/part"]);
+        }
+        let discarded = agent.repo.agent_json(&["discard", &agent.id]);
+        let said = discarded["warnings"].to_string();
+        let (_, kept) = said.split_once("their repositories are kept in ").expect("a place");
+        let (kept, _) = kept.split_once(',').expect("a path");
+        let modules = Path::new(kept).join("src/part");
+        let blob = format!("{commit}:own");
+        let git_dir = modules.to_str().expect("UTF-8");
+        let own = agent.repo.git(["--git-dir", git_dir, "--work-tree=.", "cat-file", "-p", &blob]);
+        assert_eq!(own, "of the submodule", "{populated}");
+        agent.repo.agent_json(&["rescue", &agent.id, "--reopen"]);
+        agent.git(&update);
+        assert_eq!(fs::read(part.join("own")).expect("back"), b"of the submodule\n");
+    }
+}

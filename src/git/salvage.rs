@@ -20,6 +20,7 @@ use crate::git::history::ancestry::Keepable;
 use crate::git::objects::{Commit, Identity, NewCommit};
 use crate::git::tree::{DIRECTORY, EXECUTABLE, GITLINK, SYMLINK};
 use crate::git::uncommitted::{Trees, WorktreeFingerprint, WorktreeSource, git, ignored};
+use crate::git::worktree::own_repository::own_repository_in;
 use crate::git::{Repo, command};
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
@@ -406,9 +407,14 @@ struct BesideTour<'a> {
 impl BesideTour<'_> {
     /// Whether a submodule is as its repository has it, which a discard looks after. What it ignores is noted.
     fn is_safe(&mut self, submodule: &Path) -> bool {
-        let modules = self.source.admin_dir.join(MODULES);
+        // A worktree with a repository of its own has them in there.
+        let own = own_repository_in(self.source.worktree);
+        let git_dirs = own.as_deref().into_iter().chain([self.source.admin_dir]);
         let room = self.source.view.room();
-        let Some(ignored) = gitlinks::ignored_in_module(submodule, &modules, room) else {
+        let mut ignored = git_dirs.filter_map(|git_dir| {
+            gitlinks::ignored_in_module(submodule, &git_dir.join(MODULES), room)
+        });
+        let Some(ignored) = ignored.next() else {
             return false;
         };
         self.ignored_by_submodules.extend(ignored);
