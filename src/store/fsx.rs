@@ -279,6 +279,12 @@ pub fn remove_by_trash(common_dir: &Path, directory: &Path) -> Result<()> {
 /// # Errors
 /// `io`.
 pub fn move_to_trash(common_dir: &Path, directory: &Path) -> Result<Option<String>> {
+    // What is deleted later must not be what somewhere else shows there.
+    if let Some(mount) = system::mount_below(directory) {
+        let what = format!("{} is a mount of its own", mount.display());
+        return Err(Error::new(Code::Io, what)
+            .hint(format!("to take it away, run umount {}", shell::path(&mount))));
+    }
     let trash = layout::trash_dir(common_dir);
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let moved = unique_name(&trash.join(name.as_ref()));

@@ -260,6 +260,11 @@ impl FencedHolder {
     }
 }
 
+/// A mount in a directory: not known here.
+pub(crate) fn mount_below(_directory: &Path) -> Option<PathBuf> {
+    None
+}
+
 /// Other systems bound no process that runs; what it reads was looked through before.
 pub(crate) fn limit(_child: u32, _limits: &ResourceLimits) {}
 

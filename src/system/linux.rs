@@ -467,6 +467,24 @@ pub(crate) fn spread_directories(directory: &Path) {
     let _ = File::open(directory).map(mark);
 }
 
+/// A mount in a directory or at it, as the kernel writes its path (proc_pid_mountinfo(5)); `None` where none is, or none is known.
+pub(crate) fn mount_below(directory: &Path) -> Option<PathBuf> {
+    let mut sought = Vec::new();
+    for byte in directory.as_os_str().as_bytes() {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\\' => sought.extend(format!("\\{byte:03o}").bytes()),
+            _ => sought.push(*byte),
+        }
+    }
+    let listed = fs::read("/proc/self/mountinfo").ok()?;
+    let mut places = listed.split(|byte| *byte == b'\n').filter_map(|line| {
+        let place = line.split(|byte| *byte == b' ').nth(4)?;
+        let rest = place.strip_prefix(sought.as_slice())?;
+        (rest.is_empty() || rest.starts_with(b"/")).then_some(place)
+    });
+    places.next().map(|place| PathBuf::from(OsStr::from_bytes(place)))
+}
+
 /// Bounds what a child may take from now on. One that has ended already takes nothing.
 pub(crate) fn limit(child: u32, limits: &ResourceLimits) {
     let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else {

@@ -3,7 +3,7 @@
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::work::recorded_tip;
 use crate::agents::worktree::UNFINISHED;
-use crate::agents::{Ctx, lookup, scratch, untrusted, worktree};
+use crate::agents::{Ctx, liveness, lookup, scratch, untrusted, worktree};
 use crate::domain::{Agent, Isolation, Oid, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::ignore::Rules;
@@ -13,6 +13,7 @@ use crate::git::worktree::WorktreeCache;
 use crate::git::{Repo, Tip, WorktreeLayer};
 use crate::ops::discard::DiscardOptions;
 use crate::store::{OwnBranch, RecordedPlaces, fsx, layout, spawn_commit};
+use crate::system;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -227,7 +228,15 @@ fn place_of(ctx: &Ctx, agent: &Agent, worktrees: &WorktreeCache) -> Result<Optio
         return Ok(None);
     };
     let mut place = Place { path, files: None, admin_dir: ctx.repo.admin_dir(&name) };
-    place.files = files_of(&place, linked().as_deref())?;
+    let files = files_of(&place, linked().as_deref());
+    place.files = match files {
+        // While it is made an ordinary worktree it is there twice for a moment.
+        Err(error) if error.code() == Code::DiscardRefused => {
+            let _alone = liveness::lock_at_once(ctx, agent)?;
+            files_of(&place, linked().as_deref())?
+        }
+        files => files?,
+    };
     if place.files.is_none() && fs::symlink_metadata(&place.admin_dir).is_err() {
         return Ok(None);
     }
@@ -335,6 +344,12 @@ fn require_unprotected(
             return Err(refused(format!("{shown} is locked: {reason}"))
                 .hint(format!("to take the lock away, run git worktree unlock {word}")));
         }
+    }
+    // What it shows is no part of the worktree, and would be deleted with it.
+    if let Some(mount) = place.files.as_deref().and_then(system::mount_below) {
+        let (mount, word) = (mount.display(), shell::path(&mount));
+        return Err(refused(format!("{mount} is a mount of its own"))
+            .hint(format!("to take it away, run umount {word}")));
     }
     require_finished(place)
 }
