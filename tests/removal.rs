@@ -122,6 +122,22 @@ fn every_byte_an_agent_wrote_is_kept() {
     );
 }
 
+#[test]
+fn commits_of_a_detached_head_are_named() {
+    let agent = Agent::new();
+    let branch = agent.git(&["symbolic-ref", "--short", "HEAD"]);
+    agent.git(&["switch", "--quiet", "--detach"]);
+    agent.write("src/two.rs", "");
+    let commit = agent.commit("beside the branch");
+    agent.git(&["switch", "--quiet", &branch]);
+    let output = discard(&agent, &[]);
+    let said = describe(&output);
+    assert!(said.contains(&format!("git log --no-walk {}\n", &commit[..7])), "{said}");
+    assert_eq!(discarded(&agent, &[])["state"], "discarded");
+    agent.repo.git(["gc", "--quiet", "--prune=now"]);
+    agent.repo.git(["log", "--no-walk", &commit]);
+}
+
 /// Git tells such a change from none by comparing the file's time with the index's own.
 #[test]
 fn a_change_in_the_tick_in_which_it_was_staged_is_kept() {

@@ -8,7 +8,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::worktree::AgentWorktree;
-use crate::domain::{ChangeKind, Oid, shell};
+use crate::domain::{ChangeKind, Oid, Quoted, shell};
 use crate::error::{Code, Result};
 use crate::git::salvage::{beside, write_admin, write_files_as_they_are, write_work};
 use crate::git::uncommitted::{SeenWorktree, Trees};
@@ -93,29 +93,36 @@ pub(crate) fn keep_all(
     if again == first {
         return Ok(kept);
     }
-    // Both readings stay kept: the first may hold what the second no longer sees.
-    Ok(hang(ctx, &place.admin_dir, again)?.or(kept))
+    // Both readings stay kept, and are named: the second does not see the commits that are kept by now.
+    let (Some(mut all), Some(first)) = (hang(ctx, &place.admin_dir, again)?, &kept) else {
+        return Ok(kept);
+    };
+    let only_first = first.commits.iter().filter(|oid| !all.commits.contains(oid));
+    let only_first: Vec<String> = only_first.cloned().collect();
+    all.commits.extend(only_first);
+    Ok(Some(all))
 }
 
 /// The commits that hold what [`keep_all`] keeps, and what is not kept, in sentences.
 fn all_of(ctx: &Ctx, place: &AgentWorktree, base: Oid, made: Oid) -> Result<Kept> {
-    let mut commits = Vec::new();
+    let (mut commits, mut losses) = Kept::default();
     // What is in no commit stands on the commit that is checked out, which may be one that was made by hand.
     let head = ctx.repo.commit_at(&place.admin_dir)?.unwrap_or(base);
     let head = ctx.repo.keepable([head], &HashSet::from([base]))?.commits().first().copied();
     let tip = ctx.repo.read_commit(head.unwrap_or(base))?;
     if place.path.is_dir() {
-        commits = match work(ctx, place, &tip, made) {
+        (commits, losses) = match work(ctx, place, &tip, made) {
             // What cannot be kept at all must not go, and only a person can decide about it.
             Err(error) if error.code() == Code::DiscardRefused => return Err(error),
             Ok(Some(found)) => found,
             // Conflicts in the index, or an index or a setting that git cannot read: every file is kept as it is.
-            Ok(None) | Err(_) => as_it_is(ctx, place, &tip, made)?,
+            Ok(None) | Err(_) => (as_it_is(ctx, place, &tip, made)?, Vec::new()),
         };
     }
     let left = ctx.repo.unreferenced_commits(&place.admin_dir, None)?;
     commits.extend(left.commits());
-    Ok((commits, left.losses()))
+    losses.extend(left.losses());
+    Ok((commits, losses))
 }
 
 /// Commits, and what they do not hold, in sentences.
@@ -134,8 +141,11 @@ fn hang(ctx: &Ctx, admin_dir: &Path, (commits, losses): Kept) -> Result<Option<K
     Ok(Some(KeptWorktree { name, commits, losses }))
 }
 
+/// So many ignored files are named.
+const MOST_NAMED: usize = 10;
+
 /// A commit of what is in no commit, if anything is; `None` where the index has more of a path than a tree can hold.
-fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Option<Vec<Oid>>> {
+fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Option<Kept>> {
     let own = ctx.repo.seen_from(&place.admin_dir)?;
     let scratch = Scratch::make(ctx, "kept")?;
     let view = WorktreeView::make(&own, &place.admin_dir, &place.path, scratch.path())?;
@@ -148,7 +158,7 @@ fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Opt
         staged: true,
         sparse: own.config_bool("core.sparseCheckout")? == Some(true),
         rules: &ctx.ignore_rules()?,
-        names_ignored: false,
+        names_ignored: true,
         index: &scratch.path().join("index"),
     };
     let (found, fingerprint) = uncommitted::write_trees(&source)?;
@@ -158,13 +168,23 @@ fn work(ctx: &Ctx, place: &AgentWorktree, tip: &Commit, made: Oid) -> Result<Opt
     // git sees no file in some places, such as below a repository inside; these are found on the
     // disk.
     let walked = fingerprint.as_ref().and_then(SeenWorktree::walked);
-    beside(&source, None, walked)?.require_keepable(&source)?;
+    let beside = beside(&source, None, walked)?;
+    beside.require_keepable(&source)?;
     let is_staged = found.staged.is_some_and(|staged| staged != tip.tree);
     if !is_staged && holds_nothing_new(ctx, &[made, tip.tree], found.tree)? {
-        return Ok(Some(Vec::new()));
+        return Ok(Some(Kept::default()));
     }
     let commit = write_work(&ctx.repo, tip, &found, &whose(place))?;
-    Ok(Some(commit.into_iter().collect()))
+    let ignored = beside.all_ignored(&place.path);
+    let named: Vec<String> =
+        ignored.iter().take(MOST_NAMED).map(|path| Quoted(path).to_string()).collect();
+    let more = ignored.len() - named.len();
+    let mut losses = Vec::new();
+    if !named.is_empty() {
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        losses.push(format!("not kept, because ignored: {}{more}", named.join(", ")));
+    }
+    Ok(Some((commit.into_iter().collect(), losses)))
 }
 
 /// Commits of every file as it is, and of what the admin directory holds.

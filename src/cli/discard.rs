@@ -89,6 +89,14 @@ impl Answer for DiscardReport {
                 text.push_str(&format!("  kept {what} as {}\n", &oid[..7]));
             }
         }
+        if !self.other_commits.is_empty() {
+            let shown: Vec<&str> = self.other_commits.iter().take(5).map(|oid| &oid[..7]).collect();
+            let (count, shown) = (self.other_commits.len(), shown.join(" "));
+            let noun = if count == 1 { "commit" } else { "commits" };
+            text.push_str(&format!(
+                "  kept {count} {noun} that no branch had; to see them, run git log --no-walk {shown}\n"
+            ));
+        }
         if !self.set_aside.is_empty() {
             let verb = if self.dry_run { "would be set" } else { "set" };
             let paths: Vec<_> = self.set_aside.iter().map(|file| file.path.clone()).collect();

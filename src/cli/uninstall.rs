@@ -87,6 +87,8 @@ impl Lost {
         ];
         let mut words: Vec<String> = counts.into_iter().filter(|words| !words.is_empty()).collect();
         words.extend(self.messages.then(|| "all messages".to_owned()));
+        // These are in no commit.
+        words.extend(self.set_aside.iter().map(|place| format!("what was set aside in {place}")));
         words.join(", ")
     }
 }

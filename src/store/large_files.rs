@@ -131,17 +131,33 @@ pub fn of_agent(common_dir: &Path, id: AgentId) -> Result<Vec<LargeFile>> {
 pub fn give_back(common_dir: &Path, id: AgentId, top: &Path) -> Result<Vec<String>> {
     let mut stay = give_back_modules(common_dir, id, top);
     let before = stay.len();
-    for line in lines(common_dir, id)? {
-        let shown = Quoted(&line.path);
-        let to = top.join(OsStr::from_bytes(&line.path));
-        if let Err(error) = go_back(&line, top, &to) {
-            let place = line.place.display();
-            stay.push(format!("{shown} ({} bytes) stays in {place}: {error}", line.size));
-        }
-    }
+    stay.extend(give_each(common_dir, id, top, true)?);
     // The list goes last: after a kill it still names what was not moved back.
     if stay.len() == before {
         forget(common_dir, id)?;
+    }
+    Ok(stay)
+}
+
+/// As [`give_back`], by copies to a directory that is not the agent's worktree: the agent can still be brought back whole.
+///
+/// # Errors
+/// `io`.
+pub fn copy_back(common_dir: &Path, id: AgentId, top: &Path) -> Result<Vec<String>> {
+    let mut stay = give_back_modules(common_dir, id, top);
+    stay.extend(give_each(common_dir, id, top, false)?);
+    Ok(stay)
+}
+
+fn give_each(common_dir: &Path, id: AgentId, top: &Path, moves: bool) -> Result<Vec<String>> {
+    let mut stay = Vec::new();
+    for line in lines(common_dir, id)? {
+        let shown = Quoted(&line.path);
+        let to = top.join(OsStr::from_bytes(&line.path));
+        if let Err(error) = go_back(&line, top, &to, moves) {
+            let place = line.place.display();
+            stay.push(format!("{shown} ({} bytes) stays in {place}: {error}", line.size));
+        }
     }
     Ok(stay)
 }
@@ -200,7 +216,7 @@ fn told(line: &MovedFile) -> LargeFile {
     }
 }
 
-fn go_back(line: &MovedFile, top: &Path, to: &Path) -> std::io::Result<()> {
+fn go_back(line: &MovedFile, top: &Path, to: &Path, moves: bool) -> std::io::Result<()> {
     if let Some(directory) = to.parent() {
         fs::create_dir_all(directory)?;
     }
@@ -212,15 +228,27 @@ fn go_back(line: &MovedFile, top: &Path, to: &Path) -> std::io::Result<()> {
     if statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(is_something) {
         return Err(std::io::Error::other("something is at its place"));
     }
-    match renameat(CWD, &line.place, &parent, name).map_err(std::io::Error::from) {
-        Err(error) if error.kind() == ErrorKind::CrossesDevices => {
-            fs::copy(&line.place, to)?;
-            fs::remove_file(&line.place)?;
-        }
-        moved => moved?,
+    let moved = moves.then(|| renameat(CWD, &line.place, &parent, name));
+    match moved.transpose().map_err(std::io::Error::from) {
+        Ok(Some(())) => {}
+        Err(error) if error.kind() != ErrorKind::CrossesDevices => return Err(error),
+        _ => copy_whole(&line.place, to)?,
     }
-    let _ = line.place.parent().map(fs::remove_dir);
+    if moves {
+        let _ = fs::remove_file(&line.place);
+        let _ = line.place.parent().map(fs::remove_dir);
+    }
     Ok(())
+}
+
+/// Copies a file, which has its name only once it is whole.
+fn copy_whole(from: &Path, to: &Path) -> std::io::Result<()> {
+    let part = fsx::unique_name(to);
+    let copied = fs::copy(from, &part).and_then(|_| fs::rename(&part, to));
+    if copied.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    copied
 }
 
 /// The lines whose files are there; of several for one path that has been moved more than once, each has its own file.

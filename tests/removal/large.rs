@@ -80,15 +80,22 @@ fn a_discard_moves_large_files_and_reads_none() {
     assert_eq!(refused.status.code(), Some(3));
     let branch = agent.repo.agent_json(&["rescue", &agent.id, "--branch", "back"]);
     assert!(branch["warnings"].to_string().contains("64 MiB"), "{branch}");
-    // The very files come back.
+    // Copies go elsewhere, and the very files back to the agent.
     let to = agent.repo.path().with_file_name("rescued");
     let place = to.to_str().expect("UTF-8");
     agent.repo.agent_json(&["rescue", &agent.id, "--to", place]);
     for path in all {
         assert!(is_whole(&to.join(path)), "{path}");
     }
-    assert_eq!(fs::metadata(to.join("data.bin")).expect("there").ino(), inode);
     assert_eq!(fs::read_to_string(to.join("small.txt")).expect("there"), "small\n");
+    let without = agent.repo.agent_json(&["uninstall", "--ledger"]);
+    let kept = &without["lost"]["set_aside"];
+    assert!(kept.to_string().contains("/large"), "{without:#}");
+    agent.repo.agent_json(&["rescue", &agent.id, "--reopen"]);
+    for path in all {
+        assert!(is_whole(&agent.worktree.join(path)), "{path}");
+    }
+    assert_eq!(fs::metadata(agent.worktree.join("data.bin")).expect("there").ino(), inode);
     assert_eq!(paths(&agent.repo.agent_json(&["gc"]), "large"), Vec::<String>::new());
 }
 

@@ -244,6 +244,9 @@ pub struct DiscardReport {
     pub salvage_commit: Option<String>,
     /// The commit that holds the bundle.
     pub bundle_commit: Option<String>,
+    /// The commits that no branch had and that are kept as well: of a detached HEAD, amended ones, an index with conflicts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_commits: Vec<String>,
     /// The files that are not kept.
     #[serde(flatten)]
     pub not_kept: NotKept,
@@ -337,6 +340,7 @@ impl DiscardReport {
             tip: site.tip.map(|tip| tip.to_hex()),
             salvage_commit: None,
             bundle_commit: None,
+            other_commits: Vec::new(),
             not_kept: NotKept::default(),
             set_aside: Vec::new(),
             warnings: foreign.chain(left).chain(site.losses.clone()).collect(),
@@ -348,6 +352,7 @@ impl DiscardReport {
     fn found(&mut self, salvage: &Salvage) {
         self.salvage_commit = salvage.work.map(|oid| oid.to_hex());
         self.bundle_commit = salvage.bundle.map(|oid| oid.to_hex());
+        self.other_commits = salvage.leftovers.iter().map(|oid| oid.to_hex()).collect();
         self.not_kept = salvage.not_kept.clone();
         self.warnings.extend(salvage.warning.clone());
         self.warnings.extend(salvage.losses.clone());

@@ -197,7 +197,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
             let kept = (plan.commit, plan.bundle);
             report.warnings.extend(branch::write(ctx, &plan.agent, kept, &path)?);
             let common = ctx.repo.common_dir();
-            report.warnings.extend(large_files::give_back(common, plan.agent.id, &path)?);
+            report.warnings.extend(large_files::copy_back(common, plan.agent.id, &path)?);
             let made = real_path(&path).unwrap_or(path);
             let text = made.to_string_lossy().into_owned();
             // The row travels to other clones, and a path may hold the name of its user.

@@ -234,7 +234,7 @@ pub struct UninstallItem {
 }
 
 /// What cannot be had back, counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
     /// Output of runs.
     pub logs: usize,
@@ -246,6 +246,9 @@ pub struct Lost {
     pub messages: bool,
     /// Commits that hold the work of discarded and merged agents.
     pub kept_commits: usize,
+    /// Where discards have set aside files above 64 MiB and repositories of submodules.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<String>,
 }
 
 /// Items as they are found.
@@ -325,19 +328,27 @@ fn require_nothing(ctx: &Ctx, options: UninstallOptions) -> Result<()> {
 /// What lies among our files and nowhere else: repositories of clones and of runs that could not be read, and, unless kept work is to go
 /// as well, files that were too long to be read.
 fn only_copies(common_dir: &Path, options: UninstallOptions) -> Result<Vec<PathBuf>> {
+    let is_copy =
+        |name: &str| name.starts_with("clone.git") || SET_ASIDE.contains(&name) && !options.ledger;
+    let mut found = of_agents(common_dir, is_copy);
     let directories = fs::read_dir(layout::agents_dir(common_dir)).into_iter().flatten().flatten();
-    let mut found = Vec::new();
-    for directory in directories {
-        let entries = fs::read_dir(directory.path()).into_iter().flatten().flatten();
-        let is_copy = |name: &str| {
-            name.starts_with("clone.git") || ["large", "modules"].contains(&name) && !options.ledger
-        };
-        let copies = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_copy));
-        found.extend(copies.map(|entry| entry.path()));
-        found.extend(run_repo::left_in(&directory.path()));
-    }
+    found.extend(directories.flat_map(|directory| run_repo::left_in(&directory.path())));
     found.sort_unstable();
     Ok(found)
+}
+
+/// The directories of an agent with what a discard has moved away: files above 64 MiB, repositories of submodules.
+const SET_ASIDE: [&str; 2] = ["large", "modules"];
+
+/// What has such a name in the directory of an agent, sorted.
+fn of_agents(common_dir: &Path, is_it: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let inside = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten();
+    let directories = inside(&layout::agents_dir(common_dir));
+    let entries = directories.flat_map(|directory| inside(&directory.path()));
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(&is_it));
+    let mut found: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
+    found.sort_unstable();
+    found
 }
 
 /// The tasks and the output of runs that go, one line for each agent that has any.
@@ -415,6 +426,8 @@ fn lost(ctx: &Ctx, options: UninstallOptions) -> Result<Lost> {
         lost.messages = !Mailbox::new(&ctx.repo).is_empty()?;
         let kept = keep::passing(&ctx.repo)?;
         lost.kept_commits = kept.iter().map(|link| link.commits.len()).sum();
+        let set_aside = of_agents(common_dir, |name| SET_ASIDE.contains(&name)).into_iter();
+        lost.set_aside = set_aside.map(|path| path.to_string_lossy().into_owned()).collect();
     }
     Ok(lost)
 }
