@@ -314,6 +314,24 @@ fn what_another_target_rejects_is_seen_as_the_hint_says() {
 }
 
 #[test]
+fn work_that_was_taken_back_has_landed_nowhere() {
+    for moves_on in [false, true] {
+        let agent = Agent::new();
+        agent.write("src/two.rs", "");
+        agent.commit("two");
+        agent.git(&["rm", "--quiet", "src/two.rs"]);
+        agent.commit("not two");
+        if moves_on {
+            agent.repo.write("NOTES.md", "moved on\n");
+            agent.repo.commit_all("main moves on");
+        }
+        refused(&run(&agent, "merge", &[]), "nothing-to-land", 1);
+        let listed = agent.repo.agent_json(&["list"]);
+        assert_eq!(listed["agents"][0]["landed"], Value::Null, "{listed:#}");
+    }
+}
+
+#[test]
 fn what_changed_nothing_is_to_be_discarded() {
     let agent = crate::verify::Agent::new();
     agent.repo.agent_json(&["done", &agent.id, "--summary", "nothing to do"]);

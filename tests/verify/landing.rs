@@ -314,15 +314,20 @@ fn histories_grow_apart_as_git_lists_them() {
         let found = opened.divergence(base, tip, Some(hidden)).expect("compared");
         lines += usize::from(opened.line(hidden, tip).is_some());
         let range = format!("{base}...{tip}");
-        for (side, list) in [("--left-only", &found.behind), ("--right-only", &found.ahead)] {
-            let listed = repo.git(["rev-list", "--parents", side, &range, &format!("^{hidden}")]);
+        // What the tip lacks it lacks, hidden or not.
+        let without = format!("^{hidden}");
+        let sides: [(_, &[&str], _); 2] =
+            [("--left-only", &[], &found.behind), ("--right-only", &[&without], &found.ahead)];
+        for (side, without, list) in sides {
+            let words = [&["rev-list", "--parents", side, &range], without].concat();
+            let listed = repo.git(words);
             let theirs: BTreeSet<String> = listed.lines().map(str::to_owned).collect();
             let words = |one: &Lineage| {
                 let oids = [one.oid].into_iter().chain(one.parents.iter().copied());
                 oids.map(|oid| oid.to_hex()).collect::<Vec<_>>().join(" ")
             };
             let ours: BTreeSet<String> = list.iter().map(words).collect();
-            assert_eq!(ours, theirs, "{side} {range} ^{hidden}");
+            assert_eq!(ours, theirs, "{side} {range} {without:?}");
             for (at, one) in list.iter().enumerate() {
                 let is_later = |parent: &Oid| list[at..].iter().any(|later| later.oid == *parent);
                 assert!(!one.parents.iter().any(is_later), "parents come first");

@@ -19,6 +19,7 @@ use crate::store::place::is_of_this_clone;
 use crate::store::{Ledger, landed, replay, spawn_commit};
 use crate::wire::dependencies;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::path::Path;
 
 /// How many of the base's newest commits are searched for those that make the same change.
@@ -77,6 +78,12 @@ pub(super) fn work_out(
     }
     let base_tree = repo.read_commit(base)?.tree;
     let landed = |how| MergeOutcome::Landed { tree: base_tree, how };
+    // The target has all of it, whichever commits brought it, unless there is nothing that it could have.
+    let held = || -> Result<MergeOutcome> {
+        let is_nothing = nets_to_nothing(repo, lands, work, divergence)?;
+        let nothing = MergeOutcome::Nothing { tree: base_tree };
+        Ok(if is_nothing { nothing } else { landed(Landed::Tree) })
+    };
     let tree = work.tree;
     let is_replayed = match lands.agent {
         // Nothing that is not committed is in any commit.
@@ -93,7 +100,7 @@ pub(super) fn work_out(
         match touched {
             false => MergeOutcome::Nothing { tree },
             // As after an update since it landed.
-            true if tree == base_tree => landed(Landed::Tree),
+            true if tree == base_tree => held()?,
             true => MergeOutcome::FastForward { tree },
         }
     } else {
@@ -103,8 +110,7 @@ pub(super) fn work_out(
         match result {
             MergeResult::Unrelated => MergeOutcome::Unrelated,
             MergeResult::Clean { tree } if !touched => MergeOutcome::Nothing { tree },
-            // The target has all of it, whichever commits brought it.
-            MergeResult::Clean { tree } if tree == base_tree => landed(Landed::Tree),
+            MergeResult::Clean { tree } if tree == base_tree => held()?,
             MergeResult::Clean { tree } => MergeOutcome::Clean { tree },
             // Squashed and then built upon: merging it again conflicts with what came after.
             MergeResult::Conflicts { conflicts, .. } => {
@@ -117,6 +123,25 @@ pub(super) fn work_out(
         }
     };
     Ok(landing)
+}
+
+/// Whether the agent took back each change that it made: every path is as it was where it started.
+fn nets_to_nothing(
+    repo: &Repo,
+    lands: &Lands<'_>,
+    work: &JudgedTrees,
+    divergence: &Divergence,
+) -> Result<bool> {
+    let Some(started) = lands.agent.and_then(|agent| agent.base.as_ref()) else {
+        return Ok(false);
+    };
+    let since = repo.tree_changes(&[repo.read_commit(started.oid)?.tree], work.tree)?;
+    let since: HashSet<Vec<u8>> = since.into_iter().map(|change| change.path).collect();
+    let mut own = repo.tree_changes(&[work.tip_tree], work.tree)?;
+    for one in divergence.ahead.iter().filter(|one| one.parents.len() == 1) {
+        own.extend(repo.commit_changes(one.oid)?);
+    }
+    Ok(!own.iter().any(|change| since.contains(&change.path)))
 }
 
 /// What landing on `base` would change. It is judged like a commit: git applies the agent's change of a file to where that file
