@@ -504,21 +504,29 @@ fn unkeepable(paths: &[PathBuf], top: &Path) -> Error {
     let paths: Vec<_> = paths.iter().map(|path| path.strip_prefix(top).unwrap_or(path)).collect();
     let named = paths.iter().take(NAMED);
     let lines: Vec<_> = named.map(|path| format!("  {}", path.display())).collect();
-    // What belongs to a repository goes with it, but for files that the worktree tracks.
     let mut above = paths.iter().flat_map(|path| path.ancestors());
     let git_dir = above.find(|above| above.ends_with(".git"));
-    let within = git_dir.filter(|git_dir| {
-        let top = git_dir.parent();
-        paths
-            .iter()
-            .any(|path| top.is_some_and(|top| path.starts_with(top) && !path.starts_with(git_dir)))
-    });
+    let is_submodule = git_dir.is_some_and(|pointer| top.join(pointer).is_file());
+    // What belongs to a repository goes with it, but for files that the worktree tracks.
+    let is_beside = |git_dir: &Path, path: &Path| {
+        git_dir.parent().is_some_and(|inside| path.starts_with(inside))
+            && !path.starts_with(git_dir)
+    };
+    let within =
+        git_dir.filter(|git_dir| is_submodule || paths.iter().any(|path| is_beside(git_dir, path)));
     let within = within.and_then(Path::parent).or(git_dir);
     let first = within.or(paths.first().copied()).unwrap_or(Path::new("."));
+    // A submodule leads to its repository by a path from where it is, and that keeps what is stashed.
+    let word = shell::path(first);
+    let hint = if is_submodule {
+        format!("to keep them, run git -C {word} stash --include-untracked in the worktree")
+    } else {
+        format!("to keep them, move {word} out of the worktree")
+    };
     Error::new(
         Code::DiscardRefused,
         format!("{} files are in no commit and git cannot salvage them, as in a repository inside the worktree", paths.len()),
     )
     .detail(lines.join("\n"))
-    .hint(format!("to keep them, move {} out of the worktree", shell::path(first)))
+    .hint(hint)
 }

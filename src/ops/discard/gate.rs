@@ -322,6 +322,13 @@ fn require_unprotected(
             let now = worktree.path.display();
             let error = refused(format!("the worktree was moved from {shown} to {now}"));
             let now = shell::path(&worktree.path);
+            // Git would move it into a directory that is there.
+            let error = match fs::symlink_metadata(path) {
+                Ok(_) => error.hint(format!(
+                    "to make room for it where something else is now, run mv {word} <elsewhere>"
+                )),
+                Err(_) => error,
+            };
             return Err(
                 error.hint(format!("to move it back, run git worktree move -f -f {now} {word}"))
             );
