@@ -280,7 +280,8 @@ fn short_name(name: &str) -> Option<String> {
     let visible = literal.trim_start_matches('.');
     let (stem, extension) = visible.rsplit_once('.').unwrap_or((visible, ""));
     let has_short_form = stem.len() <= 8 && extension.len() <= 3 && !stem.contains('.');
-    if wildcard.is_none() && has_short_form && visible == literal {
+    // Among alternatives a comma would be one between two of them.
+    if wildcard.is_none() && has_short_form && visible == literal || name.contains(',') {
         return None;
     }
     let of = if wildcard.is_none() { stem } else { visible };
@@ -731,7 +732,7 @@ mod tests {
         let of_host = "**/.host/settings*";
         let mut denylist = super::super::role::default_denylist();
         denylist.extend(globs(CONTROL_FILES));
-        denylist.extend(globs(&[of_host, "docs/**"]));
+        denylist.extend(globs(&[of_host, "docs/**", "one,or two/**"]));
         let decide = |is_ignored, name: &str| {
             let case = CaseRule { is_ignored, control_files: &[of_host] };
             let scope = Scope::with_case(&globs(&["**"]), &denylist, &Opened::new(), case);
@@ -773,7 +774,7 @@ mod tests {
         {
             assert!(decide(false, name), "{name}");
         }
-        for name in ["Docs/x", "Target/x", "docs/x"] {
+        for name in ["Docs/x", "Target/x", "docs/x", "One,or two/x"] {
             assert!(!decide(true, name), "{name}");
         }
     }
