@@ -529,3 +529,18 @@ fn what_only_the_submodule_of_a_clone_has_is_kept_and_given_back() {
         assert_eq!(fs::read(part.join("own")).expect("back"), b"of the submodule\n");
     }
 }
+
+/// A worktree that git made of the clone's repository, with what is staged in it.
+#[test]
+fn a_clone_with_a_worktree_of_its_own_stays_until_that_is_gone() {
+    let agent = cloned();
+    let beside = agent.repo.path().with_file_name("beside");
+    let place = beside.to_str().expect("UTF-8");
+    agent.git(&["worktree", "add", "--quiet", "--detach", place]);
+    let refused = agent.repo.agent(&["discard", &agent.id]);
+    assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
+    assert!(describe(&refused).contains("has a worktree of its own, beside"));
+    assert_eq!(git_in(&beside, ["status", "--porcelain"]), "");
+    agent.git(&["worktree", "remove", place]);
+    agent.repo.agent_json(&["discard", &agent.id]);
+}

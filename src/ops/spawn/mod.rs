@@ -34,6 +34,7 @@ mod scope_conflicts;
 mod setup;
 mod start;
 
+use crate::agents::authority::require_no_recursion;
 use crate::agents::parallel::Queue;
 use crate::agents::work::base_of;
 use crate::agents::{Ctx, clone, layered, lookup, own_changes, parallel, task_copy, worktree};
@@ -145,6 +146,8 @@ pub struct EarlierTask {
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone or was
 /// changed; `base-not-commit` where its branch is gone; those of the ledger.
 pub fn earlier_task(ctx: &Ctx, who: &str, base: Option<&str>) -> Result<EarlierTask> {
+    // Before it is said what would let another one be spawned.
+    require_no_recursion(&ctx.env)?;
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     agent.require_understood()?;
     let state = status::state(ctx, &agent);
