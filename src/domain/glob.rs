@@ -373,7 +373,8 @@ pub fn escaped(name: &str) -> String {
     let mut glob = String::with_capacity(name.len());
     for c in name.chars() {
         match c {
-            '*' | '?' | '[' | '{' | '}' => glob.extend(['[', c, ']']),
+            // A comma between globs is refused.
+            '*' | '?' | '[' | '{' | '}' | ',' => glob.extend(['[', c, ']']),
             c => glob.push(c),
         }
     }

@@ -331,7 +331,9 @@ fn directories_of(pattern: &str) -> (Vec<String>, Vec<String>) {
     let named = ends.filter(|directory| directory.split('/').any(|name| name != "**"));
     named.map(str::to_owned).partition(|directory| {
         let name = directory.rsplit('/').next().unwrap_or(directory);
-        !name.contains(['*', '?', '['])
+        // A class of one character is how that character is written.
+        let is_plain = || Glob::parse(name).is_ok_and(|glob| glob.plain_path().is_some());
+        !name.contains(['*', '?', '[']) || is_plain()
     })
 }
 
@@ -732,7 +734,7 @@ mod tests {
         let of_host = "**/.host/settings*";
         let mut denylist = super::super::role::default_denylist();
         denylist.extend(globs(CONTROL_FILES));
-        denylist.extend(globs(&[of_host, "docs/**", "one,or two/**"]));
+        denylist.extend(globs(&[of_host, "docs/**", "one,or two/**", "a/[[]new]/**"]));
         let decide = |is_ignored, name: &str| {
             let case = CaseRule { is_ignored, control_files: &[of_host] };
             let scope = Scope::with_case(&globs(&["**"]), &denylist, &Opened::new(), case);
@@ -765,6 +767,8 @@ mod tests {
             "GITMOD~1",
             "ENV~1.LOC",
             "a/.host/SETTIN~2.JSO",
+            "a/[new]",
+            "a/[new]/x",
         ] {
             assert!(!decide(false, name), "{name}");
         }

@@ -81,6 +81,8 @@ fn to_mend(one: &TrainDecision, options: &TrainOptions) -> Vec<String> {
         _ if is_empty(one) => ("discard", String::new()),
         // Landing it alone says what to do about that.
         Some(_) => ("merge", place(options)),
+        // So it does of what was judged against the branch of a remote.
+        None if options.push.is_some() => ("merge", place(options)),
         None => ("verify", base(options)),
     };
     // What failed is passed over until it is called done.
@@ -101,12 +103,10 @@ fn place(options: &TrainOptions) -> String {
     into.chain(push).collect()
 }
 
-/// What a command takes to judge against that. What was fetched of a remote has a name that the verdict's own advice tells.
+/// What a command takes to judge against that branch of this clone.
 fn base(options: &TrainOptions) -> String {
-    match (&options.into, &options.push) {
-        (Some(name), None) => format!(" --base {}", shell::word(name.as_bytes())),
-        _ => String::new(),
-    }
+    let into = options.into.iter().map(|name| format!(" --base {}", shell::word(name.as_bytes())));
+    into.collect()
 }
 
 impl CloseReport {
