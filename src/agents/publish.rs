@@ -7,6 +7,7 @@
 //! Each step may be repeated, so a publication that was killed is done again from the start by the next command that
 //! looks. Where a step is refused, the run repository stays and nothing of it is lost.
 
+use crate::agents::commands::in_one_line;
 use crate::agents::ctx::Ctx;
 use crate::agents::layered::{self, Mounted};
 use crate::agents::run_repo::{Heads, RunRepo, is_logged};
@@ -248,8 +249,7 @@ pub fn finish(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo) -> Result<Published>
             }));
         }
         Err(error) => {
-            let causes: String = error.causes().iter().map(|cause| format!(": {cause}")).collect();
-            let why = format!("{error}{causes}");
+            let why = in_one_line(&error);
             run_repo.note_refused(&why)?;
             warnings.push(format!(
                 "what the command committed could not be taken over ({why}); it is kept in {}",

@@ -279,12 +279,7 @@ pub fn remove_by_trash(common_dir: &Path, directory: &Path) -> Result<()> {
 /// # Errors
 /// `io`.
 pub fn move_to_trash(common_dir: &Path, directory: &Path) -> Result<Option<String>> {
-    // What is deleted later must not be what somewhere else shows there.
-    if let Some(mount) = system::mount_below(directory) {
-        let what = format!("{} is a mount of its own", mount.display());
-        return Err(Error::new(Code::Io, what)
-            .hint(format!("to take it away, run umount {}", shell::path(&mount))));
-    }
+    require_unmounted(directory, Code::Io)?;
     let trash = layout::trash_dir(common_dir);
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let moved = unique_name(&trash.join(name.as_ref()));
@@ -305,6 +300,19 @@ pub fn move_to_trash(common_dir: &Path, directory: &Path) -> Result<Option<Strin
         }
         Err(error) => Err(error).at("could not move away", directory),
     }
+}
+
+/// Refuses a directory in which something is mounted: what that shows is elsewhere, and must not be deleted along.
+///
+/// # Errors
+/// One with this code.
+pub fn require_unmounted(directory: &Path, code: Code) -> Result<()> {
+    let Some(mount) = system::mount_below(directory) else {
+        return Ok(());
+    };
+    let (shown, word) = (mount.display(), shell::path(&mount));
+    Err(Error::new(code, format!("{shown} is a mount of its own"))
+        .hint(format!("to take it away, run umount {word}")))
 }
 
 /// Renames a directory, also one that its owner may not write; what is anything else is renamed as well.

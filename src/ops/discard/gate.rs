@@ -14,7 +14,6 @@ use crate::git::worktree::own_repository::own_repository_in;
 use crate::git::{Repo, Tip, WorktreeLayer};
 use crate::ops::discard::DiscardOptions;
 use crate::store::{OwnBranch, RecordedPlaces, fsx, layout, spawn_commit};
-use crate::system;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -354,31 +353,30 @@ fn require_unprotected(
                 .hint(format!("to take the lock away, run git worktree unlock {word}")));
         }
     }
-    // Worktrees that the agent's own repository has elsewhere would lose it, and with it what is staged in them.
-    let own = place.files.as_deref().and_then(own_repository_in);
-    let linked = own.and_then(|own| {
-        let linked = own.join("worktrees");
-        let is_there = |name: &OsString| {
-            let pointer = untrusted::text(&linked.join(name), "gitdir");
-            pointer.is_some_and(|pointer| Path::new(pointer.trim_end()).exists())
-        };
-        untrusted::names(&linked).into_iter().find(is_there)
-    });
-    if let Some(name) = linked {
-        let name = name.to_string_lossy();
-        return Err(refused(format!(
-            "the repository in {shown} has a worktree of its own, {name}"
-        ))
-        .hint(format!("to see where it is, run git -C {word} worktree list"))
-        .hint("to take it away, run git worktree remove there"));
-    }
-    // What a mount shows is no part of the worktree, and would be deleted with it.
-    if let Some(mount) = place.files.as_deref().and_then(system::mount_below) {
-        let (mount, word) = (mount.display(), shell::path(&mount));
-        return Err(refused(format!("{mount} is a mount of its own"))
-            .hint(format!("to take it away, run umount {word}")));
+    if let Some(files) = &place.files {
+        require_no_linked(files)?;
+        fsx::require_unmounted(files, Code::DiscardRefused)?;
     }
     require_finished(place)
+}
+
+/// Refuses a worktree whose own repository has worktrees elsewhere: they would lose it, and with it what is staged in them.
+fn require_no_linked(files: &Path) -> Result<()> {
+    let Some(own) = own_repository_in(files) else {
+        return Ok(());
+    };
+    let linked = own.join("worktrees");
+    let is_there = |name: &OsString| {
+        let pointer = untrusted::text(&linked.join(name), "gitdir");
+        pointer.is_some_and(|pointer| Path::new(pointer.trim_end()).exists())
+    };
+    let Some(name) = untrusted::names(&linked).into_iter().find(is_there) else {
+        return Ok(());
+    };
+    let (shown, word, name) = (files.display(), shell::path(files), name.to_string_lossy());
+    Err(refused(format!("the repository in {shown} has a worktree of its own, {name}"))
+        .hint(format!("to see where it is, run git -C {word} worktree list"))
+        .hint("to take it away, run git worktree remove there"))
 }
 
 fn require_finished(place: &Place) -> Result<()> {

@@ -1,6 +1,7 @@
 //! What was killed half way: runs, verifies, and spawns, with their journal, which says everything that is to be
 //! undone, and without it, where only what is provably empty is taken away.
 
+use crate::agents::commands::in_one_line;
 use crate::agents::half_made::sweep;
 use crate::agents::liveness::Liveness;
 use crate::agents::{Ctx, check_worktree, crash_recovery, liveness, publish, untrusted, worktree};
@@ -216,9 +217,8 @@ pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
         if dead.is_none()
             && let Err(error) = publish::require_taken_over(ctx, agent)
         {
-            let why = error.causes().concat();
             let command = format!("git agent verify {short}");
-            found.push(DoctorFinding::report(Sign::RunRefused, format!("{error}: {why}"), command));
+            found.push(DoctorFinding::report(Sign::RunRefused, in_one_line(&error), command));
             continue;
         }
         let what = match dead {
