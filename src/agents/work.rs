@@ -169,9 +169,12 @@ fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<boo
     if top == last && histories.holds(repo, agent, target, *landed)? {
         return Ok(false);
     }
-    // A branch that was rebased upon what has landed, or set to that, adds nothing to it.
+    let since = histories::landed_tip(repo, agent, (target, top))?.filter(|last| *last != top);
+    // A branch that was rebased upon what has landed, or set to that, adds nothing to it. One that goes on from the tip that landed is
+    // asked about below: the commit that takes all of it back has the tree that it began with.
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    if let Some(fork) = repo.merge_base(target, top)?
+    if since.is_none()
+        && let Some(fork) = repo.merge_base(target, top)?
         && tree(fork)? == tree(top)?
     {
         return Ok(false);
@@ -182,6 +185,13 @@ fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<boo
     // git writes the trees of the merges that it is asked about, and a look leaves none behind.
     let scratch = Scratch::make(ctx, "look")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
+    if since.is_some() {
+        // What came since is merged as it would land, with the tip that landed as its base.
+        let work = to_merge(&apart, agent, target, top)?;
+        if let MergeResult::Clean { tree: merged } = apart.repo.merge(target, work)?.result {
+            return Ok(merged != tree(target)?);
+        }
+    }
     Ok(!landed::as_claimed(&apart.repo, agent, Some(tip), false)?)
 }
 

@@ -230,7 +230,11 @@ fn first_look(
     let (tree, now, then) = (tree_of(tip)?, tree_of(base)?, tree_of(began.oid)?);
     let changes = repo.tree_changes(&[then], tree)?;
     if changes.is_empty() {
-        return not;
+        // As after the landing of a commit that takes back what landed before. Nothing can be lost of work that is no change.
+        let is_it = agent.landed.as_ref().filter(|_| agent.landed_tip == Some(tip));
+        let landing = is_it.map(|(landing, _)| *landing).filter(|oid| repo.has_object(*oid));
+        let is_there = landing.map_or(Ok(false), |landing| repo.is_ancestor(landing, base))?;
+        return Ok(LandedLook::Answer(is_there));
     }
     let differing: BTreeSet<_> = repo.changed_paths(now, tree)?;
     let is_there = changes.iter().all(|one| !differing.contains(&one.path));

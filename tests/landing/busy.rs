@@ -527,9 +527,16 @@ fn what_comes_after_a_landing_makes_the_agent_idle_for_every_command() {
         agent.repo.agent_json(&["undo"]);
     };
     let reset: fn(&Agent) = |agent| drop(agent.repo.git(["reset", "--quiet", "--hard", "HEAD~1"]));
-    for (name, go_on) in
-        [("hand", by_hand), ("files", uncommitted), ("undo", undone), ("reset", reset)]
-    {
+    // The tree is then that of the commit that the branch began with.
+    let reverted: fn(&Agent) = |agent| drop(agent.git(&["revert", "--no-edit", "HEAD"]));
+    let cases = [
+        ("hand", by_hand),
+        ("files", uncommitted),
+        ("undo", undone),
+        ("reset", reset),
+        ("revert", reverted),
+    ];
+    for (name, go_on) in cases {
         for method in ["--no-ff", "--squash"] {
             let agent = Agent::new();
             agent.repo.write("NOTES.md", "moved on\n");
