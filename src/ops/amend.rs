@@ -21,7 +21,7 @@ use crate::domain::{Agent, Glob, Oid, RoleSet, Task, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
 use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::ops::spawn::{denied, require_matched, unmatched};
+use crate::ops::spawn::{denied, misread, require_matched, unmatched};
 use crate::store::{
     briefing, keep, layout, ledger, lock, repository_settings, roles, spawn_commit,
 };
@@ -317,7 +317,13 @@ fn warnings(ctx: &Ctx, agent: &Agent, old: &Policy, new: &Policy) -> Vec<String>
     let mut added = parsed(&new.whitelist);
     added.retain(|glob| !is_old(glob));
     let opened = new.opened_globs().unwrap_or_default();
-    warnings.extend(denied(&added, &parsed(&new.denylist), &opened));
+    let denylist = parsed(&new.denylist);
+    warnings.extend(denied(&added, &denylist, &opened));
+    let base = agent.base.as_ref().and_then(|base| ctx.repo.read_commit(base.oid).ok());
+    let trees: Vec<Oid> = base.iter().map(|base| base.tree).collect();
+    let typed = denylist.iter().filter(|glob| !old.denylist.iter().any(|old| old == glob.as_str()));
+    // What cannot be read is no reason to refuse what is written already.
+    warnings.extend(misread(&ctx.repo, &trees, added.iter().chain(typed)).unwrap_or_default());
     warnings
 }
 

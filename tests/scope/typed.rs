@@ -146,6 +146,33 @@ fn a_glob_of_which_the_denylist_has_all_is_warned_of() {
 }
 
 #[test]
+fn a_glob_that_does_not_match_the_path_of_its_name_is_warned_of() {
+    let repo = repo();
+    repo.write("src/[id].tsx", "x\n");
+    repo.write("src/{x}.tsx", "x\n");
+    repo.write("src/[slug]/page.tsx", "x\n");
+    repo.commit_all("routes");
+    let warned = |report: Value| report["warnings"].to_string();
+    for (glob, meant) in [
+        ("src/[id].tsx", "src/[[]id].tsx"),
+        ("src/{x}.tsx", "src/[{]x[}].tsx"),
+        ("src/[slug]/**", "src/[[]slug]"),
+    ] {
+        let deny = format!("--deny={glob}");
+        let said = warned(repo.agent_json(&["spawn", "do it", "--scope=src", &deny]));
+        let name = glob.trim_end_matches("/**");
+        assert!(said.contains(&format!("`{name}` does not match")), "{said}");
+        assert!(said.contains(&format!("write `{meant}`")), "{said}");
+        let deny = format!("--deny={meant}");
+        let said = warned(repo.agent_json(&["spawn", "do it", "--scope=src", &deny]));
+        assert!(!said.contains("does not match"), "{said}");
+    }
+    spawn(&repo, "two", &["--scope=src"]);
+    let said = warned(at(&repo, "", &["amend", "two", "--deny=src/[id].tsx"]));
+    assert!(said.contains("write `src/[[]id].tsx`"), "{said}");
+}
+
+#[test]
 fn an_amendment_reads_globs_as_a_spawn_does() {
     let repo = repo();
     let worktree = spawn(&repo, "one", &["--scope=README.md"]);

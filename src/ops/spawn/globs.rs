@@ -126,6 +126,40 @@ pub(in crate::ops) fn denied<'a>(
     globs.map(told).collect()
 }
 
+/// A warning for each glob that does not match the tracked path of just its name: `src/[id].tsx` is a class, and a person who denied it by its
+/// name believes that the file of that name is denied.
+///
+/// # Errors
+/// Those of [`Repo::read_tree`].
+pub(in crate::ops) fn misread<'a>(
+    repo: &Repo,
+    trees: &[Oid],
+    globs: impl IntoIterator<Item = &'a Glob>,
+) -> Result<Vec<String>> {
+    let mut warnings = Vec::new();
+    // What is in a git directory is in no tree.
+    for glob in globs.into_iter().filter(|glob| !glob.needs_git_dir()) {
+        let (name, below) = match glob.as_str().strip_suffix("/**") {
+            Some(name) => (name, "/x"),
+            None => (glob.as_str(), ""),
+        };
+        let scope = Scope::new(std::slice::from_ref(glob), &[]).map_err(Error::bug)?;
+        if scope.decide_bytes(format!("{name}{below}").as_bytes()).is_allowed() {
+            continue;
+        }
+        for tree in trees {
+            if repo.entry_at(*tree, name)?.is_some() {
+                let meant = escaped(name);
+                warnings.push(format!(
+                    "the glob `{name}` does not match the path of that name; to match it, write `{meant}`"
+                ));
+                break;
+            }
+        }
+    }
+    Ok(warnings)
+}
+
 /// Globs that have matched nothing so far, each as a scope of its own.
 #[derive(Default)]
 struct Unmatched<'t> {

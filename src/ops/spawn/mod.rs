@@ -45,7 +45,7 @@ use crate::ops::status;
 use crate::store::briefing;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::execute;
-pub(in crate::ops) use globs::{denied, require_matched, unmatched};
+pub(in crate::ops) use globs::{denied, misread, require_matched, unmatched};
 pub(crate) use named::{BY_OPTION, parse_name};
 pub use pipeline::handed_on;
 pub use plan::plan;

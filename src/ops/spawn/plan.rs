@@ -322,6 +322,8 @@ impl<'a> Planner<'a> {
     ) -> Result<()> {
         let whitelist = &checked.task.whitelist;
         let unmatched = globs::unmatched(&self.ctx.repo, trees, whitelist, (denylist, opened))?;
+        let all = whitelist.iter().chain(denylist);
+        self.warnings.extend(globs::misread(&self.ctx.repo, trees, all)?);
         if checked.is_typed {
             globs::require_matched(self.ctx, trees, &unmatched, &checked.new_globs)?;
             self.warnings.extend(globs::denied(whitelist, denylist, opened));
