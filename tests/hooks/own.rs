@@ -117,3 +117,26 @@ fn a_hook_may_put_work_aside_and_take_it_back() {
     assert!(ran.status.success(), "{}", describe(&ran));
     assert_eq!(agent.repo.git(["stash", "list"]), "");
 }
+
+#[test]
+fn what_git_put_aside_and_cannot_put_back_is_kept_in_the_stash() {
+    let agent = Fenced::new();
+    agent.stage("src/lib.rs");
+    agent.allowed(&["commit", "--quiet", "-m", "work"]);
+    agent.repo.write("src/both.rs", "of main\n");
+    agent.repo.commit_all("main moves on");
+    // An index entry alone lets git put the file aside; its content conflicts with what main brings.
+    for words in [&["rebase", "--autostash", "main"][..], &["merge", "--autostash", "main"]] {
+        std::fs::write(agent.top.join("src/both.rs"), "of the agent\n").expect("write");
+        agent.allowed(&["add", "src/both.rs"]);
+        agent.allowed(words);
+        let kept = agent.repo.git(["stash", "list", "--format=%gs"]);
+        assert_eq!(kept, "autostash", "{words:?}");
+        let diff = agent.repo.git(["show", "stash@{0}:src/both.rs"]);
+        assert_eq!(diff, "of the agent", "{words:?}");
+        agent.repo.git(["stash", "drop", "--quiet"]);
+        agent.allowed(&["reset", "--quiet", "--hard", "HEAD~1"]);
+        agent.repo.write("src/both.rs", "of main again\n");
+        agent.repo.commit_all("main moves on again");
+    }
+}

@@ -10,7 +10,7 @@
 //! Outside an agent's worktree they do nothing at all. `verify` judges what they let pass.
 
 use crate::agents::ctx::WITHIN_HOOK;
-use crate::agents::{Ctx, ScopeGuard, scope_guard, work};
+use crate::agents::{Ctx, ScopeGuard, scope_guard, untrusted, work};
 use crate::domain::ref_update::{Owner, RefUpdate, Target};
 use crate::domain::{Agent, BundleRule, Oid, Quoted, Violation};
 use crate::error::{Code, Error, ErrorFacts, Exit, IoContext, Result};
@@ -208,6 +208,12 @@ fn judge_transaction(ctx: &Ctx, input: &[u8]) -> Result<()> {
     if ctx.env.fenced || ctx.env.within_hook {
         updates.retain(|update| update.name != "refs/stash");
     }
+    // What git itself put aside for a rebase or a merge, and could not put back: refused, no ref would hold it.
+    let is_autostash = |update: &RefUpdate| match update.new {
+        Target::At(oid) => update.name == "refs/stash" && autostashes(ctx).contains(&oid.to_hex()),
+        _ => false,
+    };
+    updates.retain(|update| !is_autostash(update));
     if updates.is_empty() {
         return Ok(());
     }
@@ -229,6 +235,13 @@ fn judge_transaction(ctx: &Ctx, input: &[u8]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The commits of changes that git has put aside in this worktree for what it is doing (`--autostash`), in hexadecimal digits.
+fn autostashes(ctx: &Ctx) -> Vec<String> {
+    let files = ["rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH"];
+    let texts = files.iter().filter_map(|file| untrusted::text(ctx.repo.git_dir(), file));
+    texts.map(|text| text.trim_end().to_owned()).collect()
 }
 
 /// Judges what is new on the agent's branch. What the base's branch has, here or as it was last fetched,
