@@ -323,11 +323,11 @@ impl Error {
         self.inner.hints.iter().map(line).collect()
     }
 
-    /// The first advice that needs no command of ours.
-    pub fn plain_hint(&self) -> Option<&str> {
-        self.inner.hints.iter().find_map(|hint| match hint {
-            Hint::Text(text) => Some(text.as_str()),
-            Hint::Remedy(..) => None,
+    /// The first advice; where a command of ours follows it, what that is for and which it is.
+    pub fn first_hint(&self) -> Option<(&str, Option<&Remedy>)> {
+        self.inner.hints.first().map(|hint| match hint {
+            Hint::Text(text) => (text.as_str(), None),
+            Hint::Remedy(purpose, remedy) => (purpose.as_ref(), Some(remedy)),
         })
     }
 

@@ -490,6 +490,7 @@ const STARTS_GIT: &[(&str, &str)] = &[
     ),
     ("git/uncommitted/layer.rs", "in a warm worktree that becomes a base, which no agent has had"),
     ("git/worktree/view.rs", "through the view itself"),
+    ("ops/doctor/branches.rs", "in the common dir, for the refs"),
     ("ops/doctor/worktrees.rs", "in the common dir, on a new index"),
     ("ops/host_hook/worktree.rs", "in the common dir"),
     ("ops/materialize.rs", "in a base and in a new worktree, which no agent has had"),

@@ -544,6 +544,11 @@ fn a_worktree_whose_admin_directory_is_gone_gets_it_back_with_every_file() {
     crate::verify::refused(&output, "agent-state", 3);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("its admin directory") && said.contains("doctor --fix"), "{said}");
+    // The files are there, and half of the work does not land.
+    let judged = describe(&patient.repo.agent(&["verify", &patient.id]));
+    assert!(judged.contains("work.unreadable") && judged.contains("doctor --fix"), "{judged}");
+    let output = patient.repo.agent(&["merge", &patient.id]);
+    crate::verify::refused(&output, "not-accepted", 3);
     let before = files(&patient.top);
     let (status, report) = patient.doctor(&[]);
     assert_eq!((status, problems(&report)), (1, strings(&["worktrees.admin-gone"])), "{report:#}");

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
 use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, shell};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::files::admin_dir::leads_to;
+use crate::git::files::admin_dir::{belongs_to, leads_to};
 use crate::git::worktree::set_lock;
 use crate::git::{Repo, WorktreeLayer, populate};
 use crate::hosts::WORKTREE_DIR;
@@ -47,7 +47,8 @@ impl AgentWorktree {
     /// Whether its files are there: git lists a worktree as long as it has an admin directory, wherever they went. Those of a layered
     /// one are not in its directory.
     fn has_files(&self) -> bool {
-        self.path.is_dir() || WorktreeLayer::of(&self.admin_dir).is_some()
+        let is_there = self.path.is_dir() && !WorktreeLayer::is_lost(&self.path, &self.admin_dir);
+        is_there || WorktreeLayer::of(&self.admin_dir).is_some()
     }
 
     /// As [`AgentWorktree::of`], at the place that the caller names, if there is one.
@@ -111,13 +112,19 @@ pub(crate) fn admin_dir(repo: &Repo, id: AgentId) -> PathBuf {
 }
 
 /// Refuses a layered worktree of which git's own record is gone, as after `git worktree remove -f -f`: what the agent changed is there
-/// still, and no look at the worktree would find it.
+/// still, and no look at the worktree would find it. So it is with one whose layer is gone.
 ///
 /// # Errors
 /// `code`.
 pub(crate) fn require_linked(repo: &Repo, id: AgentId, code: Code) -> Result<()> {
     let Some(layer) = cut_off(repo, id) else {
-        return Ok(());
+        let admin = admin_dir(repo, id);
+        return match repo.worktree(&layout::worktree_name(id)) {
+            Some(worktree) if WorktreeLayer::is_lost(&worktree.path, &admin) => {
+                Err(WorktreeLayer::lost(&admin, code))
+            }
+            _ => Ok(()),
+        };
     };
     let what = format!(
         "the layered worktree of agent {} was removed without git agent; what the agent changed is in {}",
@@ -222,17 +229,19 @@ pub(crate) fn lacking(worktree: &Path, admin: &Path) -> Vec<&'static str> {
     files
 }
 
-/// Refuses a worktree of whose admin directory a part is gone: git does not know it any more, and what is uncommitted in it would not
+/// Refuses a worktree whose admin directory is gone, or a part of it: git does not know it any more, and what is uncommitted in it would not
 /// be seen.
 ///
 /// # Errors
 /// `git-failed`.
 fn require_whole(repo: &Repo, agent: &Agent) -> Result<()> {
     let admin = admin_dir(repo, agent.id);
+    let is_cut_off = |path: &Path| {
+        let is_gone = fs::symlink_metadata(&admin).is_err() && belongs_to(path, &admin);
+        is_gone || !lacking(path, &admin).is_empty()
+    };
     match find(repo, agent) {
-        Some(path) if !lacking(&path, &admin).is_empty() => {
-            Err(unlinked(&path, &admin, Code::GitFailed))
-        }
+        Some(path) if is_cut_off(&path) => Err(unlinked(&path, &admin, Code::GitFailed)),
         _ => Ok(()),
     }
 }

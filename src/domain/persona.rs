@@ -236,7 +236,7 @@ mod tests {
     fn an_unknown_agent_type_is_told_the_nearest_and_all() {
         let error = roster().unknown("analist");
         assert_eq!(error.details(), ["there is analyst, dev (in a.csv)"]);
-        assert_eq!(error.plain_hint(), Some("did you mean analyst?"));
+        assert_eq!(error.first_hint(), Some(("did you mean analyst?", None)));
     }
 
     #[test]

@@ -369,7 +369,7 @@ impl TaskDraft {
 fn unfound(field: &Field<String>, error: &Error) -> Option<Problem> {
     let span = field.given()?.span.clone();
     let problem = Problem::at(span, error.message()).code(error.code());
-    Some(Problem { help: error.plain_hint().map(str::to_owned), ..problem })
+    Some(Problem { help: error.first_hint().map(|(hint, _)| hint.to_owned()), ..problem })
 }
 
 #[cfg(test)]

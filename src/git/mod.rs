@@ -23,7 +23,11 @@ pub mod commit;
 pub mod config;
 pub mod diff;
 pub mod files;
-pub mod history;
+/// Which commits belong to a history, and what one history has that another lacks.
+pub mod history {
+    pub mod ancestry;
+    pub mod gained;
+}
 pub mod landing;
 pub mod merge;
 pub mod notes;

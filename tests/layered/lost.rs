@@ -449,3 +449,46 @@ fn what_a_sparse_checkout_leaves_out_is_not_deleted() {
         assert_eq!(repo.git(["diff", "--name-only", "HEAD~1", "HEAD"]), "lib/a.txt");
     }
 }
+
+#[test]
+fn a_layer_that_is_gone_deletes_nothing_and_becomes_an_ordinary_worktree() {
+    // All of the layer; one of its two parts; the agent's own directory.
+    for lost in ["layer", "layer/record", "layer/upper", ""] {
+        let repo = repo("");
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        let (agent, place) = (id(&spawned), place(&spawned));
+        let committed = format!("{WORK}; git add -A && git commit -q -m work; echo z > z.txt");
+        run(&repo, &spawned, &committed);
+        let gone = layer(&repo, &spawned).with_file_name(lost);
+        if gone.is_dir() {
+            fs::remove_dir_all(&gone).expect("removed");
+        } else {
+            fs::remove_file(&gone).expect("removed");
+        }
+        for (words, code) in [
+            (&["verify", agent][..], "[agent-state]"),
+            (&["merge", agent], "[agent-state]"),
+            (&["diff", agent], "[agent-state]"),
+            (&["run", agent, "--", "true"], "[agent-state]"),
+            (&["discard", agent], "[discard-refused]"),
+        ] {
+            refused(&repo, words, code);
+        }
+        let report = describe(&repo.agent(&["doctor", "--fix"]));
+        let upper = layer(&repo, &spawned).join("upper");
+        if upper.exists() {
+            // What the agent changed is there still, and nobody knows over what.
+            assert!(report.contains("worktrees.unreadable"), "{report}");
+            assert!(upper.join("z.txt").is_file());
+            fs::rename(upper, repo.path().with_file_name("kept")).expect("moved");
+            repo.agent(&["doctor", "--fix"]);
+        }
+        assert!(place.join("lib/a.txt").is_file(), "{lost}: {report}");
+        assert_eq!(repo.agent_json(&["verify", agent])["verdict"], "accept", "{lost}");
+        repo.agent_json(&["merge", agent]);
+        let landed = repo.git(["diff", "--name-status", "HEAD^", "HEAD"]);
+        assert_eq!(landed, "M\tlib/a.txt\nD\tlib/b.txt\nA\tnew.txt", "{lost}");
+    }
+}

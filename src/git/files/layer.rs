@@ -164,6 +164,28 @@ impl WorktreeLayer {
         WorktreeLayer::at(&WorktreeLayer::directory(admin_dir)?)
     }
 
+    /// Whether the worktree at `top` is layered and its layer is gone, or cannot be read: nothing is written at the place of a layered one,
+    /// which holds nothing but a `.git` file. To any other look the agent has deleted every file.
+    pub fn is_lost(top: &Path, admin_dir: &Path) -> bool {
+        let is_closed = |found: Metadata| found.is_dir() && found.mode() & 0o222 == 0;
+        WorktreeLayer::directory(admin_dir).is_some()
+            && fs::symlink_metadata(top).is_ok_and(is_closed)
+            && WorktreeLayer::of(admin_dir).is_none()
+            && untrusted::names(top) == [".git"]
+    }
+
+    /// The error for a worktree that [`WorktreeLayer::is_lost`].
+    pub fn lost(admin_dir: &Path, code: Code) -> Error {
+        let directory = WorktreeLayer::directory(admin_dir).unwrap_or_default();
+        let shown = directory.display();
+        let what = if directory.join(UPPER).is_dir() {
+            format!("the record of the layered worktree in {shown} is gone or cannot be read")
+        } else {
+            format!("the layered worktree has lost what the agent changed: {shown} is gone")
+        };
+        Error::new(code, what).remedy("to see and repair it", Remedy::Repair)
+    }
+
     /// How git reaches the worktree at `top` with this admin directory.
     pub fn git_place(top: &Path, admin_dir: &Path) -> GitPlace {
         let name = admin_dir.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -181,8 +203,9 @@ impl WorktreeLayer {
         Some(agents.join(name.strip_prefix("agent-")?).join(DIRECTORY))
     }
 
-    /// The layer in a directory of its own.
+    /// The layer in a directory of its own; `None` where either of its parts is gone.
     pub fn at(directory: &Path) -> Option<WorktreeLayer> {
+        fs::symlink_metadata(directory.join(UPPER)).ok().filter(Metadata::is_dir)?;
         let record = untrusted::read_at(&directory.join(RECORD), 1 << 16)?;
         let record: LayerRecord = serde_json::from_slice(&record).ok()?;
         Some(WorktreeLayer {

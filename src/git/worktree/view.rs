@@ -62,8 +62,11 @@ impl WorktreeView {
     /// Makes one for the worktree at `top`; `scratch` is a directory that the agent cannot write.
     ///
     /// # Errors
-    /// `git-failed` for a `HEAD` that is none; `io`, `disk-full`.
+    /// `git-failed` for a `HEAD` that is none; `layer-invalid` where the layer of a layered worktree is gone; `io`, `disk-full`.
     pub fn make(repo: &Repo, admin_dir: &Path, top: &Path, scratch: &Path) -> Result<WorktreeView> {
+        if WorktreeLayer::is_lost(top, admin_dir) {
+            return Err(WorktreeLayer::lost(admin_dir, Code::LayerInvalid));
+        }
         let common_dir = repo.common_dir();
         // Copied, not linked: git would follow a `HEAD` that the agent exchanges after it was
         // proved.

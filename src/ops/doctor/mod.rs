@@ -12,6 +12,7 @@
 //! run. What is deliberately absent: expiring salvages and removing worktrees, which are `gc`'s and
 //! `discard`'s.
 
+mod branches;
 mod debris;
 mod ledger;
 mod settings;
@@ -113,11 +114,7 @@ const FAMILIES: &[Family] = &[
         "worktrees without a directory, without an admin directory or without a row",
         worktrees::examine,
     ),
-    family(
-        "branches",
-        "branches without a row, rows without a branch",
-        worktrees::examine_branches,
-    ),
+    family("branches", "branches without a row, rows without a branch", branches::examine),
     family("hooks", "the git hooks of agents' worktrees", settings::examine_hooks),
     family(
         "pool",

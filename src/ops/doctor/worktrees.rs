@@ -6,22 +6,21 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
-use crate::agents::work::{last_head, recorded_tip};
 use crate::agents::{Ctx, hooks, layered, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
-use crate::error::{IoContext, Remedy, Result};
+use crate::error::{Code, IoContext, Remedy, Result};
 use crate::git::files::{self, admin_dir::belongs_to};
-use crate::git::{Commit, NewWorktree, Tip, WorktreeLayer, command};
+use crate::git::{NewWorktree, Tip, WorktreeLayer, command};
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::error_report::remedy_command;
 use crate::ops::rescue::from_index;
-use crate::store::{OwnBranch, agent_branch, chain, fsx, large_files, layout, lock};
-use std::collections::HashSet;
-use std::fs;
+use crate::store::{OwnBranch, agent_branch, fsx, large_files, layout, lock};
+use std::fs::{self, Permissions};
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,6 +36,13 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
     let killed = survey.rows().iter().filter(unfinished);
     let killed: Vec<&Agent> = killed.filter(|agent| alone(ctx, agent.id).is_ok()).collect();
     found.extend(killed.iter().map(|agent| discard_unfinished(agent)));
+    for agent in survey.rows().iter().filter(|agent| agent.state != State::Spawning) {
+        if let Some(worktree) = survey.worktree(agent)
+            && survey.is_at_rest(ctx, agent)
+        {
+            found.extend(layer_lost(ctx, agent, &worktree.path));
+        }
+    }
     for agent in survey.live().filter(|agent| !unfinished(agent)) {
         let Some(worktree) = survey.worktree(agent) else {
             found.extend(removed(ctx, survey, agent)?);
@@ -239,6 +245,35 @@ fn outside_mount(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<DoctorFinding>
     );
     let command = format!("mv {} <elsewhere>", shell::path(&first));
     Some(DoctorFinding::report(Sign::OutsideMount, what, command))
+}
+
+/// A layered worktree without its layer. What was not committed is lost with that, and an ordinary worktree is made of the index, as where the
+/// directory of one is gone.
+fn layer_lost(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<DoctorFinding> {
+    let admin = worktree::admin_dir(&ctx.repo, agent.id);
+    if !WorktreeLayer::is_lost(path, &admin) {
+        return None;
+    }
+    let what = WorktreeLayer::lost(&admin, Code::LayerInvalid).to_string();
+    let [upper, _] = WorktreeLayer::parts(&WorktreeLayer::directory(&admin)?);
+    if upper.is_dir() {
+        // What the agent changed is there still, and over which base nobody knows.
+        let command = format!("mv {} <elsewhere> && git agent doctor --fix", shell::path(&upper));
+        return Some(DoctorFinding::report(Sign::WorktreeUnreadable, what, command));
+    }
+    let (agent, path) = (agent.clone(), path.to_owned());
+    Some(DoctorFinding::curable(Sign::DirectoryGone, what, move |ctx| {
+        let alone = alone(ctx, agent.id)?;
+        if !WorktreeLayer::is_lost(&path, &admin) {
+            return Ok(TAKEN_CARE_OF.to_owned());
+        }
+        // Until here nothing could be written to it, so it holds nothing else.
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).at("could not open", &path)?;
+        fs::remove_file(path.join(".git")).at("could not empty", &path)?;
+        fs::remove_dir(&path).at("could not remove", &path)?;
+        drop(alone);
+        restore(ctx, &agent, &path, &admin)
+    }))
 }
 
 /// A directory with all of an agent's files, or with all that it changed, that cannot be listed.
@@ -498,97 +533,4 @@ fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<Str
         layered::close(path)?;
     }
     Ok(format!("made {} again; what was only staged is not in its index", admin.display()))
-}
-
-// Branches of agents without a row, and rows without their branch. Which of the two is wrong only a
-// person knows, so both are reported and neither is changed. A branch that a power loss has emptied gets back what it named.
-
-/// Trailers of commits that are an agent's.
-const TRAILERS: [&str; 2] = ["Agent-Nonce", "Agent-Id"];
-
-pub(super) fn examine_branches(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
-    if survey.agents.is_none() {
-        return Ok(Vec::new());
-    }
-    let mut found = without_row(ctx)?;
-    let emptied = agent_branch::emptied(&ctx.repo).into_iter();
-    found.extend(emptied.map(|name| emptied_branch(survey, name)));
-    // The branches of other clones' agents need not be here.
-    for agent in survey.live().filter(|agent| survey.is_local(agent)) {
-        if let Some(branch) = &agent.branch
-            && agent_branch::local(&ctx.repo, agent)? == Tip::Absent
-            && survey.is_at_rest(ctx, agent)
-        {
-            let short = branch_name(branch);
-            // The reflog of the worktree survives the loss of a branch, and the row that of both.
-            let known = match last_head(ctx, agent) {
-                None => recorded_tip(ctx, agent)?,
-                head => head,
-            };
-            let tip = known.unwrap_or(agent.spawn_commit);
-            found.push(DoctorFinding::report(
-                Sign::BranchGone,
-                format!("agent {} has lost its branch {short}", agent.id.short()),
-                format!("git branch {short} {tip}"),
-            ));
-        }
-    }
-    Ok(found)
-}
-
-fn emptied_branch(survey: &Survey, name: String) -> DoctorFinding {
-    let mut rows = survey.rows().iter();
-    let owner = rows.find(|agent| agent.branch.as_ref() == Some(&name)).cloned();
-    let short = branch_name(&name);
-    let what = format!("the branch {short} names nothing, or a commit that is lost");
-    DoctorFinding::curable(Sign::BranchEmptied, what, move |ctx| {
-        let who = chain::identity(&ctx.repo, ctx.now());
-        let otherwise = owner.as_ref().map(|agent| agent.spawn_commit);
-        let head = owner.as_ref().filter(|agent| is_on(ctx, agent, &name));
-        let head = head.and_then(|agent| last_head(ctx, agent));
-        let tip = agent_branch::mend(&ctx.repo, &name, otherwise, head, &who)?;
-        Ok(tip.map_or("removed it".to_owned(), |tip| format!("it is at {tip} again")))
-    })
-}
-
-/// The branches are listed first, then the journals asked, then the rows read: a spawn under way is in
-/// one of the two.
-fn without_row(ctx: &Ctx) -> Result<Vec<DoctorFinding>> {
-    let arguments = ["for-each-ref", "--format=%(objectname) %(refname)", "refs/heads/agent/"];
-    // git follows a link among the refs, and waits for a pipe that stands there.
-    ctx.repo.require_listable("refs/heads")?;
-    let listed = command::run(ctx.repo.common_dir(), arguments)?;
-    let listed = String::from_utf8_lossy(&listed);
-    let branches = listed.lines().filter_map(|line| line.split_once(' '));
-    let candidates: Vec<_> = branches
-        .filter(|(tip, _)| Oid::from_hex(tip).is_some_and(|tip| is_agents(ctx, tip)))
-        .collect();
-    let agents = ctx.ledger().agents()?;
-    let known: HashSet<_> = agents.iter().filter_map(|row| row.branch.as_deref()).collect();
-    let unknown = candidates.into_iter().filter(|(_, branch)| !known.contains(branch));
-    let findings = unknown.map(|(_, branch)| {
-        let short = branch_name(branch);
-        DoctorFinding::report(
-            Sign::BranchUnknown,
-            format!("the branch {short} is an agent's and has no row"),
-            "git agent sync <remote>",
-        )
-    });
-    Ok(findings.collect())
-}
-
-/// Whether a tip is an agent's commit, and not one that a spawn has just made.
-fn is_agents(ctx: &Ctx, tip: Oid) -> bool {
-    // A spawn makes the branch before the row, and its journal stands for it meanwhile.
-    let journals = layout::journals_dir(ctx.repo.common_dir());
-    let is_under_way = journals.join(AgentId::from_spawn_commit(tip).short()).exists();
-    let commit = ctx.repo.read_commit(tip).ok();
-    let has_trailer = |commit: &Commit| TRAILERS.iter().any(|name| commit.trailer(name).is_some());
-    !is_under_way && commit.as_ref().is_some_and(has_trailer)
-}
-
-/// Whether HEAD of an agent's worktree is on a branch.
-fn is_on(ctx: &Ctx, agent: &Agent, branch: &str) -> bool {
-    let head = untrusted::read(&worktree::admin_dir(&ctx.repo, agent.id), Path::new("HEAD"), 4096);
-    head.is_some_and(|head| head == format!("ref: {branch}\n").as_bytes())
 }

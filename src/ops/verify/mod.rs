@@ -559,8 +559,7 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
         ctx.repo.read_tree(tree).ok()?;
     }
     let tip = agent.branch.as_ref().and_then(|branch| ctx.repo.tip(branch).ok()?.oid());
-    let commit = tip.and_then(|tip| ctx.repo.read_commit(tip).ok());
-    let commit = match commit {
+    let commit = match tip.and_then(|tip| ctx.repo.read_commit(tip).ok()) {
         Some(commit) => commit,
         None => ctx.repo.read_commit(agent.spawn_commit).ok()?,
     };
@@ -571,15 +570,16 @@ fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict
     }
     let id = agent.id.short();
     // libgit2 and git give the words of the system and no number.
-    let fix = match error.plain_hint() {
-        Some(hint) => hint.to_owned(),
+    let (fix, remedy) = match error.first_hint() {
+        Some((hint, remedy)) => (hint.to_owned(), remedy),
         // A discard would have to read it as well.
         None if message.contains("Permission denied") => {
-            "let its owner read it: chmod u+rwX <path>".to_owned()
+            ("let its owner read it: chmod u+rwX <path>".to_owned(), None)
         }
-        None => format!("mend it, or keep what can be read: git agent discard {id}"),
+        None => (format!("mend it, or keep what can be read: git agent discard {id}"), None),
     };
     let finding = Finding::new(FindingCode::WorkUnreadable, message, fix);
+    let finding = Finding { remedy: remedy.cloned(), ..finding };
     Some(Verdict {
         agent: agent.id,
         tip: commit.oid,
