@@ -13,7 +13,7 @@ use crate::domain::change::Difference;
 use crate::domain::{Agent, Change, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
-use crate::git::{Identity, MergeResult, NewCommit, Repo, Tip};
+use crate::git::{Identity, NewCommit, Repo, Tip};
 use crate::store::replay::{Replay, RevertSearch};
 use crate::store::{agent_branch, facts, landed, spawn_commit};
 use crate::wire::policy::Policy;
@@ -188,7 +188,7 @@ fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<boo
     if since.is_some() {
         // What came since is merged as it would land, with the tip that landed as its base.
         let work = to_merge(&apart, agent, target, top)?;
-        if let MergeResult::Clean { tree: merged } = apart.repo.merge(target, work)?.result {
+        if let Some(merged) = apart.repo.merge(target, work)?.result.clean() {
             return Ok(merged != tree(target)?);
         }
     }
@@ -347,14 +347,23 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     }
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     // A merge of what came since the landing, with the tip that landed as its base.
-    let root = simulated(repo, tree(tip)?, &[])?;
-    let ours = simulated(repo, tree(landed)?, &[root])?;
-    let theirs = simulated(repo, tree(work)?, &[root])?;
-    match repo.merge(ours, theirs)?.result {
-        MergeResult::Clean { tree } => simulated(repo, tree, &[landed]),
+    match merged_trees(repo, tree(tip)?, [tree(landed)?, tree(work)?])? {
+        Some(tree) => simulated(repo, tree, &[landed]),
         // Another agent's landing changed the same lines at the same time: the conflict is told as git finds it.
-        MergeResult::Conflicts { .. } | MergeResult::Unrelated => Ok(work),
+        None => Ok(work),
     }
+}
+
+/// Merges two trees that come of a third one; `None` where they conflict. What git needs for it is written to the repository, and no
+/// ref names it.
+///
+/// # Errors
+/// As [`Repo::merge`]; those of writing objects.
+pub(crate) fn merged_trees(repo: &Repo, from: Oid, trees: [Oid; 2]) -> Result<Option<Oid>> {
+    let root = simulated(repo, from, &[])?;
+    let [ours, theirs] = trees;
+    let (ours, theirs) = (simulated(repo, ours, &[root])?, simulated(repo, theirs, &[root])?);
+    Ok(repo.merge(ours, theirs)?.result.clean())
 }
 
 /// A commit that no ref will ever name, only to ask git about it. It is as old as its youngest parent: a

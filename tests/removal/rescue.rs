@@ -540,3 +540,33 @@ fn a_branch_that_another_worktree_has_is_not_given_a_second_one() {
     agent.repo.agent_json(&["rescue", &agent.id, "--reopen"]);
     assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip);
 }
+
+#[test]
+fn what_lies_upon_another_commit_than_the_branchs_takes_nothing_back() {
+    // Nothing; what fits on the branch; what conflicts with it.
+    for (name, text) in [("", ""), ("src/new.rs", "new\n"), ("src/a.rs", "mine\n")] {
+        let agent = Agent::new();
+        agent.write("src/a.rs", "a\n");
+        agent.commit("one");
+        agent.write("src/a.rs", "aa\n");
+        agent.write("src/b.rs", "b\n");
+        let tip = agent.commit("two");
+        agent.git(&["checkout", "--quiet", "--detach", "HEAD~1"]);
+        if !name.is_empty() {
+            agent.write(name, text);
+        }
+        let report = agent.repo.agent_json(&["discard", &agent.id]);
+        assert_eq!(report["salvage_commit"].is_string(), name == "src/new.rs", "{report}");
+        if name == "src/a.rs" {
+            let kept = report["other_commits"][0].as_str().expect("a commit");
+            let file = format!("{kept}:src/a.rs");
+            assert_eq!(agent.repo.git(["show", &file]), "mine");
+            assert!(report["warnings"].to_string().contains(&kept[..7]), "{report}");
+        }
+        assert!(rescue(&agent, &["--reopen"]).status.success());
+        assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip, "{name}");
+        let changed = agent.git(&["status", "--porcelain"]);
+        let expected = if name == "src/new.rs" { "?? src/new.rs" } else { "" };
+        assert_eq!(changed, expected, "{name}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
 use crate::agents::untrusted::gitlinks;
-use crate::agents::{Ctx, bundle, lookup, scratch, work};
+use crate::agents::{Ctx, bundle, lookup, scratch, untrusted, work};
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
@@ -25,6 +25,8 @@ use std::path::{Path, PathBuf};
 pub(super) struct Salvage {
     /// What was staged, modified or untracked.
     pub work: Option<Oid>,
+    /// The same where HEAD is not on the branch, and it conflicts with what is there; one of the leftovers.
+    apart: Option<Oid>,
     /// The bundle.
     pub bundle: Option<Oid>,
     /// Commits that only reflogs and the like still name.
@@ -159,7 +161,14 @@ impl Salvage {
                 found => (found?, None),
             };
             if let Some(found) = found {
-                salvage.work = found.commit;
+                (salvage.work, salvage.apart) = (found.commit, found.apart);
+                salvage.leftovers.extend(found.apart);
+                salvage.warning = found.apart.map(|commit| {
+                    format!(
+                        "HEAD is not on the agent's branch, and what is not committed conflicts with that: it is kept as commit {}",
+                        commit.short()
+                    )
+                });
                 salvage.not_kept = found.not_kept;
                 salvage.seen = found.seen;
             } else {
@@ -259,6 +268,8 @@ fn of_branch(ctx: &Ctx, site: &Remains) -> Result<Keepable> {
 struct UncommittedWork {
     /// Its commit; `None` where all is committed.
     commit: Option<Oid>,
+    /// The same where it has no place on the branch.
+    apart: Option<Oid>,
     /// The files that are not in it.
     not_kept: NotKept,
     seen: Option<Seen>,
@@ -266,12 +277,13 @@ struct UncommittedWork {
 
 impl UncommittedWork {
     fn new(commit: Option<Oid>, not_kept: NotKept) -> UncommittedWork {
-        UncommittedWork { commit, not_kept, seen: None }
+        UncommittedWork { commit, apart: None, not_kept, seen: None }
     }
 
     /// What an earlier salvage holds of it.
     fn of(known: &Salvage) -> UncommittedWork {
-        UncommittedWork::new(known.work, known.not_kept.clone())
+        let not_kept = known.not_kept.clone();
+        UncommittedWork { apart: known.apart, ..UncommittedWork::new(known.work, not_kept) }
     }
 }
 
@@ -308,15 +320,54 @@ fn work(
         fingerprint.as_ref().and_then(SeenWorktree::walked),
     )?;
     beside.require_keepable(&source)?;
-    let setup = leave_out_setup(ctx, agent, options, tip, &mut found);
-    let commit = write_work(&ctx.repo, tip, &found, &whose)?;
-    if !is_whole(ctx, commit, tip)? {
+    let head = head_of(ctx, agent, place, tip)?;
+    let setup = leave_out_setup(ctx, agent, options, &head, &mut found);
+    let (commit, apart) = match upon_branch(ctx, &found, &head, tip)? {
+        Some(found) => (write_work(&ctx.repo, tip, &found, &whose)?, None),
+        None => (None, write_work(&ctx.repo, &head, &found, &whose)?),
+    };
+    if !is_whole(ctx, commit, tip)? || !is_whole(ctx, apart, &head)? {
         return Ok(None);
     }
     let not_kept = NotKept::new(&beside.all_ignored(source.worktree), &setup, &[]);
     let ignored = beside.ignored;
     let seen = fingerprint.map(|fingerprint| Seen { fingerprint, ignored });
-    Ok(Some(UncommittedWork { commit, not_kept, seen }))
+    Ok(Some(UncommittedWork { commit, apart, not_kept, seen }))
+}
+
+/// The commit that the files of a worktree are compared with: the branch's tip, but for a HEAD that a checkout or a rebase has left
+/// elsewhere.
+fn head_of(ctx: &Ctx, agent: &Agent, place: &Place, tip: &Commit) -> Result<Commit> {
+    let text = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
+    let head = match text.trim_end().strip_prefix("ref: ") {
+        Some(branch) if agent.branch.as_deref() == Some(branch) => None,
+        Some(branch) => ctx.repo.branch_tip(branch)?.oid(),
+        None => Oid::from_hex(text.trim_end()),
+    };
+    match head.filter(|oid| *oid != tip.oid && ctx.repo.has_object(*oid)) {
+        Some(head) => ctx.repo.read_commit(head),
+        None => Ok(tip.clone()),
+    }
+}
+
+/// What is not committed upon `head`, as changes of the branch's tip: a worktree that comes back has the branch checked out, and the files
+/// of another commit would look there like work that takes the branch's own commits back. `None` where it conflicts with those.
+fn upon_branch(ctx: &Ctx, found: &Trees, head: &Commit, tip: &Commit) -> Result<Option<Trees>> {
+    if head.oid == tip.oid {
+        return Ok(Some(found.clone()));
+    }
+    let upon = |tree: Oid| match tree == head.tree {
+        true => Ok(Some(tip.tree)),
+        false => work::merged_trees(&ctx.repo, head.tree, [tip.tree, tree]),
+    };
+    let staged = match found.staged {
+        None => None,
+        Some(staged) => match upon(staged)? {
+            None => return Ok(None),
+            staged => staged,
+        },
+    };
+    Ok(upon(found.tree)?.map(|tree| Trees { staged, tree, unmerged: Vec::new() }))
 }
 
 /// Whether all that a commit has more than the tip is here: git takes a file that has not changed for what the index names, whether
