@@ -99,8 +99,9 @@ impl CheckMemory {
         question.extend(self.circumstances.iter().cloned());
         question.extend(checks.setup.iter().cloned());
         question.extend(checks.commands.iter().cloned());
-        if checks.min_tests > 0 {
-            question.push(format!("{} tests", checks.min_tests));
+        for bound in &checks.test_bounds {
+            question.push(format!("{} tests", bound.wanted));
+            question.extend(bound.commands.iter().cloned());
         }
         question
     }

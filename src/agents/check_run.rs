@@ -20,7 +20,7 @@ use crate::agents::scratch::Scratch;
 use crate::agents::work::uncommitted::whole_tree;
 use crate::agents::worktree::AgentWorktree;
 use crate::agents::{admission, commands, untrusted};
-use crate::domain::evidence::CommandEnd;
+use crate::domain::evidence::{CommandEnd, TestBound};
 use crate::domain::sandbox::{Level, Mode, Namespaces};
 use crate::domain::test_count::TestCount;
 use crate::domain::{CommandRun, Enforcement, Fence, Oid, RequiredChecks, shell};
@@ -179,21 +179,27 @@ impl<'a> CheckRoom<'a> {
                 break;
             }
         }
-        let is_green = runs.iter().all(CommandRun::is_success);
-        let wanted = checks.min_tests;
-        // Without any count there is none, which is not the same as no tests.
-        let mut found = runs.iter().filter_map(|run| run.tests).reduce(u64::saturating_add);
-        // What the commands said counts; reports are read only where they said nothing.
-        if is_green && wanted > 0 && found.is_none() {
-            found = tests_in_reports(self.written(), began);
-        }
-        if let Some(last) = runs.last_mut()
-            && is_green
-            && found.unwrap_or(0) < u64::from(wanted)
-        {
-            last.end = CommandEnd::TooFewTests { found, wanted };
+        if runs.iter().all(CommandRun::is_success) {
+            for bound in &checks.test_bounds {
+                self.count_tests(&mut runs, bound, began);
+            }
         }
         Ok(runs)
+    }
+
+    /// Has the last command that a bound counts fail where too few tests passed in all of those.
+    fn count_tests(&self, runs: &mut [CommandRun], bound: &TestBound, began: SystemTime) {
+        let is_counted = |run: &CommandRun| bound.commands.contains(&run.command);
+        // Without any count there is none, which is not the same as no tests.
+        let counts = runs.iter().filter(|run| is_counted(run)).filter_map(|run| run.tests);
+        // What the commands said counts; reports are read only where they said nothing.
+        let found =
+            counts.reduce(u64::saturating_add).or_else(|| tests_in_reports(self.written(), began));
+        if let Some(last) = runs.iter_mut().rfind(|run| is_counted(run))
+            && found.unwrap_or(0) < u64::from(bound.wanted)
+        {
+            last.end = CommandEnd::TooFewTests { found, wanted: bound.wanted };
+        }
     }
 
     /// Runs the set-up and then the checks; where the set-up fails, that is the only answer.

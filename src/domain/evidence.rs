@@ -7,7 +7,7 @@ use super::operation::Reverted;
 use super::report::{Audited, ReportRules, RoleReport};
 use super::violation::{Boundary, OtherNames, Parents};
 use crate::domain::named::named;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -362,8 +362,8 @@ pub struct RequiredChecks {
     pub setup: Vec<String>,
     /// The commands, in order.
     pub commands: Vec<String>,
-    /// How many tests have to pass in them together; none where it is 0.
-    pub min_tests: u32,
+    /// How many tests have to pass in which of them.
+    pub test_bounds: Vec<TestBound>,
     /// The directory of the project that a command belongs to, for those of projects.
     pub projects: BTreeMap<String, String>,
 }
@@ -379,8 +379,36 @@ impl RequiredChecks {
             }
         }
         self.projects.extend(more.projects.clone());
-        // A bound from below: the higher one holds both.
-        self.min_tests = self.min_tests.max(more.min_tests);
+        // Each counts its own commands: others would make up for tests that are gone.
+        for bound in &more.test_bounds {
+            if !self.test_bounds.contains(bound) {
+                self.test_bounds.push(bound.clone());
+            }
+        }
+    }
+
+    /// Has the bounds that are there count the tests of these commands, too.
+    pub fn count<'c>(&mut self, commands: impl IntoIterator<Item = &'c String> + Clone) {
+        for bound in &mut self.test_bounds {
+            bound.commands.extend(commands.clone().into_iter().cloned());
+        }
+    }
+}
+
+/// How many tests have to pass in some of the commands together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TestBound {
+    /// The commands; without any, nothing is asked.
+    pub commands: BTreeSet<String>,
+    /// How many tests.
+    pub wanted: u32,
+}
+
+impl TestBound {
+    /// A bound for commands; `None` where no tests are wanted.
+    pub fn new(commands: &[String], wanted: Option<u32>) -> Option<TestBound> {
+        let wanted = wanted.filter(|wanted| *wanted > 0)?;
+        Some(TestBound { commands: commands.iter().cloned().collect(), wanted })
     }
 }
 

@@ -9,6 +9,7 @@
 //! is enough to judge it. Spawn commits of earlier versions have no header; they name the digest of the policy
 //! in a trailer, or nothing.
 
+use crate::domain::evidence::TestBound;
 use crate::domain::named::hex;
 use crate::domain::report::key;
 use crate::domain::scope::{CaseRule, Opened};
@@ -282,7 +283,7 @@ impl Policy {
     pub fn required_checks(&self) -> RequiredChecks {
         RequiredChecks {
             commands: self.checks.clone(),
-            min_tests: self.min_tests.unwrap_or(0),
+            test_bounds: TestBound::new(&self.checks, self.min_tests).into_iter().collect(),
             ..RequiredChecks::default()
         }
     }

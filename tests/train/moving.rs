@@ -5,6 +5,7 @@ use super::kill::options;
 use crate::support::agent::{agent_command, describe};
 use crate::support::death;
 use crate::support::{TestRepo, git_in, isolated};
+use git_agent::agents::Ctx;
 use git_agent::ops::train;
 use std::fs;
 use std::path::PathBuf;
@@ -18,6 +19,11 @@ fn fleet() -> Fleet {
 
 /// A train beside which another command runs once, as soon as the checks of the first stack are over.
 fn train_beside(fleet: &Fleet, words: &[&str]) -> train::TrainReport {
+    train::train(&beside(fleet, words), &options(None), &mut |_| {}).expect("a train")
+}
+
+/// Where another command runs once, as soon as the checks of the first stack are over.
+fn beside(fleet: &Fleet, words: &[&str]) -> Ctx {
     let (path, is_first) = (fleet.repo.path(), AtomicUsize::new(0));
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     let reached = Arc::new(move |step: &str| {
@@ -27,8 +33,37 @@ fn train_beside(fleet: &Fleet, words: &[&str]) -> train::TrainReport {
             assert!(output.status.success(), "{}", describe(&output));
         }
     });
-    let ctx = death::ctx(&fleet.repo.path(), reached);
-    train::train(&ctx, &options(None), &mut |_| {}).expect("a train")
+    death::ctx(&fleet.repo.path(), reached)
+}
+
+#[test]
+fn a_question_that_comes_or_is_answered_while_checks_run_changes_no_agents_outcome() {
+    let ask = ["send", "--type=clarify", "--from=a0", "--to=user", "which one?"];
+    let payload = ["--payload", "context=two"];
+    let ask = [&ask[..], &payload].concat();
+    for asks_before in [true, false] {
+        let fleet = Fleet::with_parts(&["0", "1", "2"]);
+        let meanwhile: &[&str] = if asks_before {
+            fleet.repo.agent_json(&ask);
+            &["send", "--to=a0", "that one"]
+        } else {
+            &ask
+        };
+        let ctx = beside(&fleet, meanwhile);
+        let report = train::merge_all(&ctx, &options(None)).expect("a round");
+        for (number, item) in report.items.iter().enumerate() {
+            assert_eq!(item.agent.short_id, fleet.agents[number][..8], "{report:#?}");
+            let part = format!("parts/{number}");
+            let Some(commit) = &item.commit else {
+                assert!(asks_before && number == 0, "{report:#?}");
+                assert_eq!(fleet.repo.git(["ls-tree", "main", &part]), "");
+                continue;
+            };
+            let brought = fleet.repo.git(["diff", "--name-only", &format!("{commit}^"), commit]);
+            assert_eq!(brought, part, "{report:#?}");
+        }
+        assert_eq!(report.items.len(), 3);
+    }
 }
 
 fn outcomes_of(report: &train::TrainReport) -> Vec<&str> {

@@ -171,3 +171,31 @@ fn an_agent_without_a_run_reports_in_its_bundle() {
     let prompt = std::fs::read_to_string(agent.repo.path().join(prompt)).expect("a prompt");
     assert!(prompt.contains("- `body-sha`"), "{prompt}");
 }
+
+#[test]
+fn tests_of_another_agents_check_make_up_for_none_that_are_gone() {
+    let repo = TestRepo::with_commit();
+    let says = |count: &str| format!("echo \"test result: ok. {count} passed; 0 failed\"");
+    repo.write("suite.sh", says("$(cat src/count)"));
+    repo.write("src/count", "100\n");
+    repo.write(
+        ".config/git-agent.toml",
+        "[checks]\ncommands = [\"sh suite.sh\"]\nmin_tests = 100\n",
+    );
+    repo.commit_all("a suite");
+    let finish = |name: &str, file: &str, text: &str, check: &[&str]| {
+        let words = ["spawn", "do it", "--scope=src", "--new=src/new.rs", "--name", name];
+        let spawned = repo.agent_json(&[&words[..], check].concat());
+        let top = std::path::Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
+        std::fs::write(top.join(file), text).expect("written");
+        repo.agent_json(&["mark", "done", name]);
+    };
+    let check = says("50");
+    finish("fewer", "src/count", "60\n", &[]);
+    finish("other", "src/new.rs", "new\n", &["--check", &check]);
+    let output = repo.agent(&["train", "fewer", "other", "--format=json"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("passed 60 of at least 100 tests"), "{said}");
+    assert_eq!(repo.git(["show", "main:src/count"]), "100");
+    assert_eq!(repo.git(["show", "main:src/new.rs"]), "new");
+}

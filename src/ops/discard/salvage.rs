@@ -356,9 +356,11 @@ fn upon_branch(ctx: &Ctx, found: &Trees, head: &Commit, tip: &Commit) -> Result<
     if head.oid == tip.oid {
         return Ok(Some(found.clone()));
     }
-    let upon = |tree: Oid| match tree == head.tree {
-        true => Ok(Some(tip.tree)),
-        false => work::merged_trees(&ctx.repo, head.tree, [tip.tree, tree]),
+    let upon = |tree: Oid| {
+        if tree == head.tree {
+            return Ok(Some(tip.tree));
+        }
+        work::merged_trees(&ctx.repo, head.tree, [tip.tree, tree])
     };
     let staged = match found.staged {
         None => None,

@@ -257,7 +257,7 @@ fn layer_lost(ctx: &Ctx, agent: &Agent, path: &Path) -> Option<DoctorFinding> {
     let what = WorktreeLayer::lost(&admin, Code::LayerInvalid).to_string();
     let [upper, _] = WorktreeLayer::parts(&WorktreeLayer::directory(&admin)?);
     if upper.is_dir() {
-        // What the agent changed is there still, and over which base nobody knows.
+        // What the agent changed is there still, and the base that it lies over is unknown.
         let command = format!("mv {} <elsewhere> && git agent doctor --fix", shell::path(&upper));
         return Some(DoctorFinding::report(Sign::WorktreeUnreadable, what, command));
     }

@@ -327,16 +327,14 @@ impl AllReport {
 pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
     rehearsed(ctx, options, |ctx| {
         let mut agents = open_agents(ctx)?;
+        // Asked once: while checks run, a question may come or be answered, and who is ready by then was not tried.
+        let ready: Vec<&Agent> = agents.iter().filter(|agent| is_ready(ctx, agent)).collect();
         // One in which something is at work is named and left: it is not finished, whatever its row says.
-        let at_work: HashSet<AgentId> = agents
-            .iter()
-            .filter(|agent| !options.now && is_ready(ctx, agent))
-            .filter(|agent| at_work::at_work(ctx, agent).is_some())
-            .map(|agent| agent.id)
-            .collect();
-        let is_ready = |agent: &Agent| is_ready(ctx, agent) && !at_work.contains(&agent.id);
-        let ready = agents.iter().filter(|agent| is_ready(agent));
-        let mut riders = riders(ctx, ready.cloned())?;
+        let (at_work, ready): (Vec<&Agent>, Vec<&Agent>) = ready
+            .into_iter()
+            .partition(|agent| !options.now && at_work::at_work(ctx, agent).is_some());
+        let at_work: HashSet<AgentId> = at_work.into_iter().map(|agent| agent.id).collect();
+        let mut riders = riders(ctx, ready.into_iter().cloned())?;
         judge_those(ctx, options, &mut riders, Rider::is_open)?;
         bring_into_order(ctx, options.order, &mut riders)?;
         // Decisions are told in the order in which they were made.
@@ -358,10 +356,9 @@ pub fn merge_all(ctx: &Ctx, options: &TrainOptions) -> Result<AllReport> {
         let reports = riders.iter().map(|rider| &rider.report).filter(has_moved);
         let moved: BTreeSet<String> = reports.filter_map(|one| one.lands_on.clone()).collect();
         let mut items = Vec::new();
-        let mut riders = riders.iter();
         for agent in &agents {
-            if is_ready(agent) {
-                items.extend(riders.next().map(|rider| decision(agent, rider)));
+            if let Some(rider) = riders.iter().find(|rider| rider.is(agent)) {
+                items.push(decision(agent, rider));
                 continue;
             }
             if !options.dry_run {

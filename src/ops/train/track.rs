@@ -5,7 +5,7 @@ use crate::agents::scope_guard::Scopes;
 use crate::agents::work::{simulated, to_merge};
 use crate::agents::{Ctx, ScopeGuard, authority, own_changes, projects};
 use crate::domain::event::Verified;
-use crate::domain::evidence::Conflict;
+use crate::domain::evidence::{Conflict, TestBound};
 use crate::domain::project::Projects;
 use crate::domain::sandbox::Layering;
 use crate::domain::train::{Culprit, Purpose, Track, WantedCheck};
@@ -88,7 +88,9 @@ impl<'a> TrainCandidate<'a> {
     /// Adds the checks of the projects that its work touches.
     fn add_checks(&mut self, repo: &Repo, projects: &Projects, ground: &Stack) -> Result<()> {
         let tree = self.plan.work.tree;
-        self.checks.add(&projects::checks_of(repo, projects, ground.tree, tree)?);
+        let projects = projects::checks_of(repo, projects, ground.tree, tree)?;
+        self.checks.count(&projects.commands);
+        self.checks.add(&projects);
         Ok(())
     }
 }
@@ -172,8 +174,8 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
         let mut shared =
             RequiredChecks { commands: settings.train_checks, ..RequiredChecks::default() };
         shared.add(&RequiredChecks {
+            test_bounds: TestBound::new(&settings.checks, settings.min_tests).into_iter().collect(),
             commands: settings.checks,
-            min_tests: settings.min_tests.unwrap_or(0),
             ..RequiredChecks::default()
         });
         let works: Vec<Oid> = candidates.iter().map(|one| one.work).collect();
@@ -272,8 +274,13 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
 
     fn stacked(&self, stack: &Stack, purpose: Purpose) -> Result<Stacked> {
         let (mut checks, mut agents) = (self.shared.clone(), Vec::new());
-        for member in &stack.members {
-            let candidate = numbered(&self.candidates, *member)?;
+        let members = stack.members.iter().map(|member| numbered(&self.candidates, *member));
+        let members: Vec<&TrainCandidate<'_>> = members.collect::<Result<_>>()?;
+        // The repository's bound counts the tests of every project that is checked, as that of an agent does of its own.
+        for candidate in &members {
+            checks.count(candidate.checks.projects.keys());
+        }
+        for candidate in members {
             // What any of them requires has to hold for the stack as a whole.
             checks.add(&candidate.checks);
             agents.push(candidate.plan.agent.id.to_string());

@@ -298,7 +298,9 @@ pub(super) fn run(
     // The commands of the whole repository come first, as they always ran.
     let mut checks = policy.required_checks();
     let is_by_project = checks.commands.is_empty();
-    checks.add(&projects::checks_of(&ctx.repo, &projects, before, *tree)?);
+    let of_projects = projects::checks_of(&ctx.repo, &projects, before, *tree)?;
+    checks.count(&of_projects.commands);
+    checks.add(&of_projects);
     if checks.commands.is_empty() {
         return Ok(Commands::None);
     }
