@@ -138,6 +138,23 @@ impl Forge {
     }
 }
 
+/// Whether two URLs may lead to one repository, as with another protocol or another name of the host: the path is the same.
+pub fn may_be_one(url: &str, other: &str) -> bool {
+    let path = |url: &str| {
+        let path = match url.split_once("://") {
+            Some((_, rest)) => rest.split_once('/').map_or("", |(_, path)| path),
+            // As scp takes it: user@host:path
+            None => match url.split_once(':').filter(|(place, _)| !place.contains('/')) {
+                Some((_, path)) => path,
+                None => url,
+            },
+        };
+        let path = path.trim_matches('/');
+        path.strip_suffix(".git").unwrap_or(path).to_ascii_lowercase()
+    };
+    path(url) == path(other)
+}
+
 /// A branch in a URL: what may stand in a path and in a query, and the rest by its bytes.
 fn escaped(name: &str) -> String {
     let mut text = String::new();
@@ -154,6 +171,18 @@ fn escaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_repository_is_known_by_its_path() {
+        let check = |one: &str, other: &str, expected: bool| {
+            assert_eq!(may_be_one(one, other), expected, "{one} {other}");
+        };
+        check("https://github.com/a/b", "git@github.com:a/b.git", true);
+        check("https://github.com/a/b.git", "ssh://git@work/A/B", true);
+        check("https://github.com/a/b", "git@github.com:me/b.git", false);
+        check("/srv/b.git", "file:///srv/b", true);
+        check("../origin.git", "../mine.git", false);
+    }
 
     #[test]
     fn every_form_of_a_url_names_the_repository() {

@@ -11,8 +11,9 @@
 //!   `git` that change refs are not to be called with a name from a row: `tests/architecture.rs` lists who may name them.
 
 use super::ledger::Ledger;
+use super::place::is_of_this_clone;
 pub use super::spawn_commit::AGENTS_BRANCHES;
-use super::{fsx, landed, layout, spawn_commit};
+use super::{fsx, landed, layout, remote_names, spawn_commit};
 use crate::domain::{Agent, AgentId, Oid};
 use crate::error::Result;
 use crate::git::refs::{REMOTE_COPIES, Swap};
@@ -232,8 +233,9 @@ pub fn local(repo: &Repo, agent: &Agent) -> Result<Tip> {
     }
 }
 
-/// The full name and the tip of an agent's branch: the local one, else a copy that was fetched from a remote;
-/// `None` where there is neither, and for an agent whose worktree is here and has lost its branch.
+/// The full name and the tip of an agent's branch: the local one, else a copy that was fetched from a remote, which of another clone's agent
+/// counts also where a local branch has stayed behind it; `None` where there is neither, and for an agent whose worktree is here and has
+/// lost its branch.
 ///
 /// # Errors
 /// As [`local`].
@@ -241,19 +243,34 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
     let Some(branch) = &agent.branch else {
         return Ok(None);
     };
-    if let Some(tip) = local(repo, agent)?.oid() {
-        return Ok(Some((branch.clone(), tip)));
+    let own = local(repo, agent)?.oid();
+    // A fetched copy may be older than the work in the worktree, and would pass for it.
+    let is_here = repo.admin_dir(&layout::worktree_name(agent.id)).exists();
+    if is_here || own.is_some() && is_made_here(repo, agent)? {
+        return Ok(own.map(|tip| (branch.clone(), tip)));
     }
-    if repo.admin_dir(&layout::worktree_name(agent.id)).exists() {
-        // A fetched copy may be older than the work in the worktree, and would pass for it.
-        return Ok(None);
-    }
+    // A person who looked at the branch of another clone's agent has one that no fetch moves.
+    let is_newer = |tip: Oid| -> Result<bool> {
+        Ok(match own {
+            Some(own) => own != tip && repo.has_object(tip) && repo.is_ancestor(own, tip)?,
+            None => true,
+        })
+    };
     for (copy, tip) in repo.fetched_branches(branch)? {
-        if is_readable(repo, agent, branch, tip)? {
+        if is_newer(tip)? && is_readable(repo, agent, branch, tip)? {
             return Ok(Some((copy, tip)));
         }
     }
-    Ok(None)
+    Ok(own.map(|tip| (branch.clone(), tip)))
+}
+
+/// Whether an agent was spawned in this clone.
+///
+/// # Errors
+/// `io`.
+pub fn is_made_here(repo: &Repo, agent: &Agent) -> Result<bool> {
+    let clone = remote_names::load_clone_id(repo.common_dir())?;
+    Ok(is_of_this_clone(repo.common_dir(), clone, agent))
 }
 
 /// Which branch has an agent's work, of those that [`landed::found`] asks, for each of them.

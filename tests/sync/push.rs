@@ -627,3 +627,55 @@ fn no_hook_runs_that_another_clone_chose_by_what_it_began_from() {
     json(&one, &["discard", &left, "--force"]);
     assert!(escaped.exists());
 }
+
+#[test]
+fn a_remote_that_pushes_to_another_repository_lands_nothing() {
+    let hub = Hub::new(1);
+    let one = hub.clones[0].clone();
+    let id = ready(&one);
+    let fork = hub.bare.with_file_name("fork.git");
+    let words = ["clone", "--quiet", "--bare"];
+    git_in(&one, [&words[..], &[path(&hub.bare), path(&fork)]].concat());
+    let before = tip(&fork, MAIN);
+    git_in(&one, ["remote", "set-url", "--push", "origin", path(&fork)]);
+    for words in [&["merge", &id, "--push"][..], &["train", &id, "--push"]] {
+        let output = agent(&one, words);
+        let said = describe(&output);
+        assert!(said.contains("is fetched from one repository and pushed to another"), "{said}");
+        assert_eq!([tip(&fork, MAIN), hub.remote_tip(MAIN)], [before.clone(), before.clone()]);
+    }
+    // The same repository by another protocol.
+    let same = format!("file://{}", hub.bare.display());
+    git_in(&one, ["remote", "set-url", "--push", "origin", &same]);
+    assert_eq!(json(&one, &["merge", &id, "--push"])["outcome"], "merged");
+    assert_ne!(hub.remote_tip(MAIN), before);
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn a_local_branch_of_another_clones_agent_hides_nothing_newer() {
+    let hub = Hub::new(2);
+    let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
+    let id = ready(&one);
+    json(&one, &["commit", &id, "-m", "two"]);
+    json(&one, &["mark", "done", &id]);
+    json(&one, &["sync"]);
+    json(&two, &["sync"]);
+    let branch = row_of(&one, &id)["branch"].as_str().expect("a branch").to_owned();
+    // A person looks at it, and it goes on elsewhere.
+    git_in(&two, ["branch", "--quiet", &branch, &format!("origin/{branch}")]);
+    let worktree = PathBuf::from(row_of(&one, &id)["worktree_abspath"].as_str().expect("a path"));
+    std::fs::write(worktree.join("src/two.rs"), "pub fn fixed() {}\n").expect("written");
+    json(&one, &["commit", &id, "-m", "fixed"]);
+    describe(&agent(&one, &["mark", "done", &id]));
+    json(&one, &["sync"]);
+    let synced = json(&two, &["sync"]);
+    assert_eq!(synced["branches"], serde_json::json!([]), "{synced}");
+    let full = format!("refs/heads/{branch}");
+    assert_eq!(json(&two, &["verify", &id])["tip"], tip(&one, &full).as_str());
+    json(&two, &["merge", &id, "--push"]);
+    assert_eq!(git_in(&hub.bare, ["show", "main:src/two.rs"]), "pub fn fixed() {}");
+}

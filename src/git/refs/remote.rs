@@ -105,6 +105,25 @@ pub fn is_passing(reason: &str) -> bool {
 }
 
 impl Repo {
+    /// The URL that a remote is fetched from and those that it is pushed to, where the configuration names others for that.
+    ///
+    /// # Errors
+    /// `git-failed`.
+    pub fn urls_apart(&self, remote: &str) -> Result<Option<(String, Vec<String>)>> {
+        if self.config_string(&format!("remote.{remote}.pushurl"))?.is_none() {
+            return Ok(None);
+        }
+        let ask = |words: &[&str]| {
+            let mut git = self.networked();
+            git.args(["remote", "get-url"]).args(words).args(["--", remote]);
+            let answer = command::successful(git)?;
+            let urls = String::from_utf8_lossy(&answer);
+            Ok::<_, Error>(urls.lines().map(str::to_owned).collect::<Vec<_>>())
+        };
+        let fetched = ask(&[])?.into_iter().next().unwrap_or_default();
+        Ok(Some((fetched, ask(&["--push", "--all"])?)))
+    }
+
     /// Whether a text can be the full name of a ref.
     pub fn is_valid_ref(refname: &str) -> bool {
         git2::Reference::is_valid_name(refname)

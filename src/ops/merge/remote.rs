@@ -13,6 +13,7 @@ use crate::agents::branch_swap::{UnderLock, moved, pull};
 use crate::agents::commands::in_one_line;
 use crate::agents::lookup::remote_name;
 use crate::agents::{Ctx, forge};
+use crate::domain::forge as forge_url;
 use crate::domain::{Agent, AgentId, Oid, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Tip;
@@ -56,10 +57,11 @@ impl RemoteTarget {
     /// A branch of the remote that is meant; an empty name is none.
     ///
     /// # Errors
-    /// `usage` when there is no such remote.
+    /// `usage` when there is no such remote, or it pushes to another repository than it fetches from.
     pub(super) fn new(ctx: &Ctx, remote: &str, branch: &str) -> Result<RemoteTarget> {
         let wanted = Some(remote).filter(|name| !name.is_empty());
         let remote = remote_name(ctx, wanted)?;
+        require_one_repository(ctx, &remote)?;
         let short = branch_name(branch);
         Ok(RemoteTarget {
             copy: format!("refs/remotes/{remote}/{short}"),
@@ -246,6 +248,23 @@ impl RemoteTarget {
         let mut lost = claims.iter().map(|claim| claim.require_unmoved(proof).err());
         lost.find_map(|error| error).unwrap_or_else(|| moved(&self.branch))
     }
+}
+
+/// Refuses a remote that is pushed to in another repository than the one that it is fetched from, as to a fork: work would be judged against
+/// the one and land in the other.
+fn require_one_repository(ctx: &Ctx, remote: &str) -> Result<()> {
+    let Some((fetched, pushed)) = ctx.repo.urls_apart(remote)? else {
+        return Ok(());
+    };
+    if pushed.iter().any(|url| forge_url::may_be_one(url, &fetched)) {
+        return Ok(());
+    }
+    let what = format!(
+        "the remote `{remote}` is fetched from one repository and pushed to another, so nothing lands by it"
+    );
+    Err(Error::new(Code::Usage, what).hint("to see both, run git remote -v").hint(
+        "to land in the one that it pushes to, add a remote for that and name it: --push=<remote>",
+    ))
 }
 
 // Landings with `--now` whose row a kill kept from being written.

@@ -12,7 +12,7 @@ use crate::git::refs::remote::{
 use crate::git::{Repo, Tip};
 use crate::ops::sync::exchange::{Exchange, Sight};
 use crate::ops::sync::{BranchReport, PREFIX_HINT};
-use crate::store::agent_branch::AGENTS_BRANCHES;
+use crate::store::agent_branch::{AGENTS_BRANCHES, is_made_here};
 use crate::store::replay::Replay;
 use crate::store::spawn_commit::NONCE;
 use crate::store::{Chain, OwnBranch, chain, replay};
@@ -379,15 +379,18 @@ impl Exchange<'_> {
             };
             let copy = format!("refs/remotes/{}/{short}", self.remote);
             let is_candidate = branch.starts_with(AGENTS_BRANCHES) && Repo::is_valid_ref(&copy);
-            if is_candidate && repo.tip(branch)? == Tip::Absent && repo.tip(&copy)? != Tip::At(*is)
-            {
+            let is = Tip::At(*is);
+            if is_candidate && repo.tip(branch)? != is && repo.tip(&copy)? != is {
                 missing.insert(branch.as_str(), copy);
             }
         }
         let (mut branches, mut refspecs) = (Vec::new(), Vec::new());
         for agent in self.live_agents(missing.is_empty())? {
             let branch = agent.branch.as_deref().unwrap_or_default();
-            if let Some((branch, copy)) = missing.get_key_value(branch) {
+            // One of this clone goes the other way.
+            if let Some((branch, copy)) = missing.get_key_value(branch)
+                && (repo.tip(branch)? == Tip::Absent || !is_made_here(repo, &agent)?)
+            {
                 branches.push(*branch);
                 refspecs.push(format!("+{branch}:{copy}"));
             }
