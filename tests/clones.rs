@@ -544,3 +544,56 @@ fn a_clone_with_a_worktree_of_its_own_stays_until_that_is_gone() {
     agent.git(&["worktree", "remove", place]);
     agent.repo.agent_json(&["discard", &agent.id]);
 }
+
+#[test]
+fn a_clone_that_moved_with_its_repository_is_found_again() {
+    let agent = cloned();
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    let tip = agent.commit("Work");
+    agent.write("src/more.rs", "pub fn three() {}\n");
+    agent.verdict();
+    let moved = agent.repo.path().with_file_name("moved");
+    fs::rename(agent.repo.path(), &moved).expect("moved");
+    let answer = |words: &[&str]| {
+        let output = agent_command(&moved).args(words).output().expect("starts");
+        assert!(output.status.success(), "{words:?}: {}", describe(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let fixed = answer(&["doctor", "--fix"]);
+    assert!(fixed.contains("git finds it again"), "{fixed}");
+    let place = moved.join(agent.worktree.strip_prefix(agent.repo.path()).expect("inside"));
+    assert!(place.join(".git").is_dir());
+    assert_eq!(git_in(&moved, ["rev-parse", &agent.branch]), tip);
+    answer(&["verify", &agent.id]);
+    answer(&["run", &agent.id, "--", "git", "commit", "--quiet", "--allow-empty", "-m", "more"]);
+    answer(&["merge", &agent.id]);
+    let landed = git_in(&moved, ["ls-tree", "-r", "--name-only", "main", "src/"]);
+    assert!(landed.contains("src/more.rs"), "{landed}");
+    answer(&["discard", &agent.id]);
+}
+
+#[test]
+fn a_clone_that_was_deleted_comes_back_as_a_linked_worktree() {
+    for words in [&["doctor", "--fix"][..], &["rescue", "--reopen"]] {
+        let agent = cloned();
+        agent.write("src/lib.rs", "pub fn two() {}\n");
+        agent.commit("Work");
+        agent.verdict();
+        fs::remove_dir_all(&agent.worktree).expect("removed");
+        let mut again = agent_command(&agent.repo.path());
+        again.args(words);
+        if words[0] == "rescue" {
+            again.arg(&agent.id);
+        }
+        assert!(again.output().expect("starts").status.success());
+        assert!(agent.own_repository().is_file());
+        assert_eq!(agent.verdict()["verdict"], "accept");
+        let commit = ["git", "commit", "--quiet", "--allow-empty", "-m", "more"];
+        let ran = agent.repo.agent(&[&["run", &agent.id, "--"][..], &commit].concat());
+        assert!(ran.status.success(), "{words:?}: {}", describe(&ran));
+        assert_eq!(agent.repo.git(["log", "-1", "--format=%s", &agent.branch]), "more");
+        let report = describe(&agent.repo.agent(&["doctor", "--format=json"]));
+        assert!(!report.contains("runs.refused"), "{report}");
+        agent.repo.agent_json(&["merge", &agent.id]);
+    }
+}

@@ -19,6 +19,7 @@ use crate::agents::{liveness, spool, worktree};
 use crate::domain::{Agent, AgentId, Oid};
 use crate::error::{Error, IoContext, Result};
 use crate::git::Identity;
+use crate::git::files::admin_dir::CLONE_POINTER;
 use crate::git::files::untrusted;
 use crate::git::worktree::own_repository::{
     OwnCommit, OwnHistory, OwnRepository, own_repository_in, take_place_of_pointer, write_histories,
@@ -125,6 +126,16 @@ pub fn give_missing_row(ctx: &Ctx, id: AgentId, spawn_commit: Oid) -> Result<()>
 /// Whether an agent's worktree is a clone.
 pub fn is_one(ctx: &Ctx, id: AgentId) -> bool {
     layout::clone_record(ctx.repo.common_dir(), id).exists()
+}
+
+/// Lets a clone name an admin directory, as where the repository was moved.
+///
+/// # Errors
+/// `io`.
+pub fn point(worktree: &Path, admin_dir: &Path) -> Result<()> {
+    let pointer = format!("gitdir: {}\n", admin_dir.display());
+    untrusted::replace(worktree, Path::new(CLONE_POINTER), pointer.as_bytes())
+        .at("could not write", worktree.join(CLONE_POINTER))
 }
 
 /// Forgets that there was one, once it is gone.

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
 use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, shell};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::files::admin_dir::{belongs_to, leads_to};
+use crate::git::files::admin_dir::{CLONE_POINTER, belongs_to, has_own_repository, leads_to};
 use crate::git::worktree::set_lock;
 use crate::git::{Repo, WorktreeLayer, populate};
 use crate::hosts::WORKTREE_DIR;
@@ -164,7 +164,8 @@ pub(crate) fn named_admin_dir(path: &Path, admin: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         return None;
     }
-    let pointer = untrusted::text(path, ".git")?;
+    let of_clone = || has_own_repository(admin).then(|| untrusted::text(path, CLONE_POINTER))?;
+    let pointer = untrusted::text(path, ".git").or_else(of_clone)?;
     let named = path.join(pointer.strip_prefix("gitdir: ")?.trim_end());
     let name = Path::new("worktrees").join(admin.file_name()?);
     named.ends_with(name).then_some(named)
@@ -185,6 +186,14 @@ pub(crate) fn other_repository(path: &Path, admin: &Path) -> Option<PathBuf> {
     let common = named.ancestors().nth(2)?;
     let top = if common.ends_with(".git") { common.parent()? } else { common };
     Some(top.to_owned())
+}
+
+/// The error for a place where the agent works in another repository, of which this one is a copy.
+pub(crate) fn works_elsewhere(agent: &Agent, path: &Path, other: &Path) -> Error {
+    let id = agent.id.short();
+    let what = format!("{} is the worktree of agent {id} in {}", path.display(), other.display());
+    Error::new(Code::WorktreeForeign, what)
+        .hint(format!("to see the agent there, run git -C {} agent show {id}", shell::path(other)))
 }
 
 /// The worktree of an agent that git does not find where it says, because the repository was moved: it is where the row says, and goes on

@@ -6,7 +6,7 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
-use crate::agents::{Ctx, hooks, layered, untrusted, worktree};
+use crate::agents::{Ctx, clone, hooks, layered, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
 use crate::error::{Code, IoContext, Remedy, Result};
@@ -152,9 +152,13 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
         if !worktree::is_ours(&path, &admin) {
             return Ok(TAKEN_CARE_OF.to_owned());
         }
-        ctx.repo.point_worktree(&path, &admin)?;
-        // The settings of the worktree name our directory of hooks.
-        hooks::install(ctx, id, &path, hooks::this_git(ctx))?;
+        if clone::is_one(ctx, id) {
+            clone::point(&path, &admin)?;
+        } else {
+            ctx.repo.point_worktree(&path, &admin)?;
+            // The settings of the worktree name our directory of hooks.
+            hooks::install(ctx, id, &path, hooks::this_git(ctx))?;
+        }
         // Last, since after it nothing is found here.
         ctx.repo.point_admin_dir(&admin, &path)?;
         Ok("git finds it again".to_owned())

@@ -2,7 +2,7 @@
 
 use crate::agents::real_path::real_path;
 use crate::agents::untrusted::WorktreeView;
-use crate::agents::{Ctx, bundle, layered, lookup, worktree};
+use crate::agents::{Ctx, bundle, clone, layered, lookup, worktree};
 use crate::domain::{Agent, Isolation, Oid, State, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Tip;
@@ -270,6 +270,8 @@ pub(in crate::ops) fn from_index(
             .and_then(|()| fill(ctx, agent, (None, bundle::known(ctx, agent)?), &half_made))
             .map(drop),
     };
+    // A clone that was deleted comes back as a linked worktree, as after a discard.
+    clone::forget(common, agent.id);
     let placed = filled
         .and_then(|()| ctx.repo.point_worktree(&half_made, admin))
         // A rename would replace an empty directory, which is not in the way.
@@ -347,14 +349,6 @@ fn no_place(agent: &Agent, what: &str) -> Error {
     let id = agent.id.short();
     Error::new(Code::AgentState, format!("agent {id} had no {what} in this clone"))
         .hint(format!("to have its files, run git agent rescue {id} --to <directory>"))
-}
-
-/// The error for a place where the agent works in another repository, of which this one is a copy.
-pub(super) fn works_elsewhere(agent: &Agent, path: &Path, other: &Path) -> Error {
-    let id = agent.id.short();
-    let what = format!("{} is the worktree of agent {id} in {}", path.display(), other.display());
-    Error::new(Code::WorktreeForeign, what)
-        .hint(format!("to see the agent there, run git -C {} agent show {id}", shell::path(other)))
 }
 
 /// Refuses a branch that a worktree has checked out: two that have one branch would take back what the other commits.

@@ -16,7 +16,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::liveness;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
-use crate::agents::{Ctx, bundle, half_made, hooks, layered, lookup, worktree};
+use crate::agents::{Ctx, bundle, clone, half_made, hooks, layered, lookup, worktree};
 use crate::domain::event::WORKTREE;
 use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
@@ -452,7 +452,7 @@ fn require_places(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
         return Ok(());
     }
     if let Some(other) = worktree::other_repository(&path, &admin) {
-        return Err(branch::works_elsewhere(agent, &path, &other));
+        return Err(worktree::works_elsewhere(agent, &path, &other));
     }
     if !admin.exists() {
         branch::require_free(ctx, branch)?;
@@ -588,8 +588,9 @@ fn place(
         fs::rename(&index, admin.join("index")).at("could not make the index of", path)?;
     }
     ctx.reached("linked");
-    // The way to the admin directory before the name: what appears at the place is a whole
-    // worktree.
+    // A clone that was deleted comes back as a linked worktree, as after a discard.
+    clone::forget(common, agent.id);
+    // The way to the admin directory before the name: what appears at the place is a whole worktree.
     ctx.repo.point_worktree(half_made, &admin)?;
     fs::rename(half_made, path).at("could not make", path)?;
     if layer.is_some() {

@@ -18,11 +18,11 @@
 
 use crate::agents::hidden_places::open_places;
 use crate::agents::real_path::real_path;
-use crate::agents::{Ctx, clone, hidden_places, layered};
+use crate::agents::{Ctx, clone, hidden_places, layered, worktree};
 use crate::domain::glob::Reach;
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, Fence, Glob, Isolation};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::admin_dir::{MODULES, leads_to};
 pub use crate::proc::sandbox::{Plan, become_mounted, enter, probe, probe_layer};
 use crate::store::{fsx, layout};
@@ -158,14 +158,20 @@ fn own_places(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<(Vec<PathBuf>, Ve
 fn own_worktree(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
     let name = layout::worktree_name(agent.id);
     let admin_dir = ctx.repo.admin_dir(&name);
-    let found = ctx.repo.worktree(&name).filter(|worktree| leads_to(&worktree.path, &admin_dir));
+    let found = ctx.repo.worktree(&name).map(|worktree| worktree.path);
     match found {
-        Some(worktree) => real(&worktree.path),
-        None => Err(Error::new(
-            Code::WorktreeForeign,
-            format!("agent {} and its worktree do not name each other", agent.id.short()),
-        )
-        .hint("to repair the .git file of the worktree, run git worktree repair")),
+        Some(path) if leads_to(&path, &admin_dir) => real(&path),
+        found => {
+            if let Some(path) = found
+                && let Some(other) = worktree::other_repository(&path, &admin_dir)
+            {
+                return Err(worktree::works_elsewhere(agent, &path, &other));
+            }
+            let id = agent.id.short();
+            let what = format!("agent {id} and its worktree do not name each other");
+            Err(Error::new(Code::WorktreeForeign, what)
+                .remedy("to see and repair it", Remedy::Repair))
+        }
     }
 }
 
