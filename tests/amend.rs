@@ -440,3 +440,16 @@ fn what_is_recorded_with_a_decision_holds_no_credential() {
     }
     assert!(!agent.row().contains("ghp_"), "{}", agent.row());
 }
+
+#[test]
+fn a_time_limit_that_no_run_can_have_is_refused() {
+    let repo = TestRepo::with_commit();
+    repo.agent_json(&["spawn", "do it", "--scope=src", "--name=one"]);
+    for time in ["0s", "100h"] {
+        let refused = repo.agent(&["amend", "one", "--timeout", time]);
+        assert_eq!(refused.status.code(), Some(2), "{}", describe(&refused));
+        assert!(describe(&refused).contains("from `1s` to `24h`"), "{}", describe(&refused));
+    }
+    let ran = repo.agent(&["run", "one", "--", "true"]);
+    assert!(ran.status.success(), "{}", describe(&ran));
+}

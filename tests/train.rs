@@ -407,6 +407,11 @@ fn a_target_that_is_red_itself_rejects_no_agent() {
     assert_eq!(fleet.outcomes(&answer), ["undecided"; 3]);
     assert_eq!(fleet.repo.git(["rev-parse", "main"]), before);
     assert_eq!(fleet.state(0), "done");
+    // No verdict rejects anything, so there is nothing to mend in the agents.
+    let output = fleet.repo.agent(&["merge", "--all", "--format=json"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("git agent train --no-land --explain"), "{said}");
+    assert!(!said.contains("git agent verify"), "{said}");
 }
 
 #[test]

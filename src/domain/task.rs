@@ -19,7 +19,7 @@ use crate::error::{Code, Error, ErrorFacts, Remedy};
 use std::fmt;
 use std::time::Duration;
 
-pub use check::TaskOptions;
+pub use check::{TIMEOUTS, TaskOptions, is_timeout};
 
 /// How many characters of a task stand in a row.
 pub const DESCRIPTION_CHARS: usize = 60;

@@ -17,6 +17,7 @@ use crate::domain::scope::{
     Opened, control_files, deny_control_files, effective_denylist, may_meet,
 };
 use crate::domain::task::TaskOptions;
+use crate::domain::task::{TIMEOUTS, is_timeout};
 use crate::domain::{Agent, Glob, Oid, RoleSet, Task, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
@@ -249,6 +250,11 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
     }
     new.bundle_required &= !options.no_bundle;
     if let Some(limit) = options.timeout {
+        // The next run would find it in a task file that it refuses.
+        if !is_timeout(limit) {
+            let what = format!("the timeout is {} s", limit.as_secs());
+            return Err(Error::new(Code::Usage, what).hint(TIMEOUTS));
+        }
         new.timeout_ms = Some(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
     }
     Ok(new)

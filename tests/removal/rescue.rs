@@ -214,6 +214,10 @@ fn what_is_still_there_comes_back_with_a_word_about_the_rest() {
     };
     let salvage = discarded["salvage_commit"].as_str().expect("a salvage");
     lose(salvage);
+    // Once the agent is back, its row says nothing any more of what was kept.
+    let said = rescue(&agent, &["--reopen"]);
+    refused(&said, "history-incomplete", 4);
+    assert!(describe(&said).contains("to have what is here as a branch"), "{}", describe(&said));
     let report = agent.repo.agent_json(&["rescue", &agent.id]);
     assert_eq!(report["commit"], tip.as_str());
     let warnings = report["warnings"].as_array().expect("a list");

@@ -229,6 +229,14 @@ fn git_command(text: &str, verb: &str) -> Option<Range<usize>> {
 /// The longest time an agent gets.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What to do about a timeout that a run cannot have.
+pub const TIMEOUTS: &str = "write a time from `1s` to `24h`";
+
+/// Whether a run can have this time limit.
+pub fn is_timeout(limit: Duration) -> bool {
+    !limit.is_zero() && limit <= LONGEST
+}
+
 impl TaskFindings<'_> {
     /// One line of text without the space around it, which must leave something.
     fn line(&mut self, word: &str, field: &Field<String>) -> Option<String> {
@@ -319,10 +327,10 @@ impl TaskFindings<'_> {
     fn timeout(&mut self, field: &Field<String>) -> Option<Duration> {
         let Located { value, span } = field.given()?;
         match parse_duration(value) {
-            Ok(timeout) if !timeout.is_zero() && timeout <= LONGEST => return Some(timeout),
+            Ok(timeout) if is_timeout(timeout) => return Some(timeout),
             Ok(_) => {
                 let message = format!("the timeout is `{value}`");
-                self.refuse(span, message, "write a time from `1s` to `24h`");
+                self.refuse(span, message, TIMEOUTS);
             }
             Err(message) => self.problems.push(Problem::at(span.clone(), message)),
         }

@@ -330,9 +330,12 @@ fn require_unprotected(
                 )),
                 Err(_) => error,
             };
-            return Err(
-                error.hint(format!("to move it back, run git worktree move -f -f {now} {word}"))
-            );
+            // Git makes no directory above it.
+            let above = path.parent().filter(|above| !above.exists());
+            let make = above.map(|above| format!("mkdir -p {} && ", shell::path(above)));
+            let make = make.unwrap_or_default();
+            return Err(error
+                .hint(format!("to move it back, run {make}git worktree move -f -f {now} {word}")));
         }
         // What is inside would go with it without having been looked at.
         if !own && worktree.path.starts_with(path) {

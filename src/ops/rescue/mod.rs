@@ -245,15 +245,14 @@ impl RescuePlan {
             // What is known of its bundle can be written again, whatever became of the kept one.
             (_, _, RescueDestination::Agent) if self.is_shared() => Ok(()),
             (None, None, _)
-            | (
-                None,
-                _,
-                RescueDestination::Branch(_)
-                | RescueDestination::RescuedBranch
-                | RescueDestination::Agent,
-            ) if let Some(commit) = kept.absent.last() => {
-                let what = format!("commit {commit}, which was kept of agent {id},");
-                Err(keep::absent(&what))
+            | (None, _, RescueDestination::Branch(_) | RescueDestination::RescuedBranch)
+            // Once it is back, its row says nothing any more of what was kept.
+            | (_, _, RescueDestination::Agent)
+                if let Some(commit) = kept.absent.last() =>
+            {
+                let error = keep::absent(&format!("commit {commit}, which was kept of agent {id},"));
+                let rest = format!("to have what is here as a branch, run git agent rescue {id}");
+                Err(if self.commit.is_some() { error.hint(rest) } else { error })
             }
             (None, None, _) if let Some(time) = kept.expired => Err(Error::new(
                 Code::AgentState,
@@ -352,6 +351,7 @@ impl Kept {
             if is_back {
                 // Its owner had it back, and may have dropped it since.
                 (tip, work, kept.bundle, kept.is_since_landing) = (None, None, None, false);
+                kept.absent.clear();
                 continue;
             }
             let commit = match event.what {

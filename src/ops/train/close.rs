@@ -67,6 +67,14 @@ fn is_empty(one: &TrainDecision) -> bool {
     obstacle(one) == Some(Code::NothingToLand.name())
 }
 
+/// Whether nothing speaks against its work and it did not land all the same, as where the target itself is red.
+fn is_undecided(one: &TrainDecision) -> bool {
+    one.outcome == Fate::NotMerged
+        && one.verdict == Some("accept")
+        && one.error.is_none()
+        && one.conflicts.is_empty()
+}
+
 /// Whether it failed, was refused in this round, or did work that a verdict rejected before.
 fn has_not_landed(one: &TrainDecision) -> bool {
     one.outcome.is_refusal() || one.outcome == Fate::Left(State::Failed) || is_turned_back(one)
@@ -79,6 +87,8 @@ fn to_mend(one: &TrainDecision, options: &TrainOptions) -> Vec<String> {
     }
     let (verb, place) = match obstacle(one) {
         _ if is_empty(one) => ("discard", String::new()),
+        // A train names the command that fails.
+        _ if is_undecided(one) => ("train --no-land --explain", into(options)),
         // Landing it alone says what to do about that.
         Some(_) => ("merge", place(options)),
         // So it does of what was judged against the branch of a remote.
@@ -95,12 +105,17 @@ fn to_mend(one: &TrainDecision, options: &TrainOptions) -> Vec<String> {
 
 /// What a command takes to land where this round lands.
 fn place(options: &TrainOptions) -> String {
-    let into = options.into.iter().map(|name| format!(" --into {}", shell::word(name.as_bytes())));
     let push = options.push.iter().map(|remote| match remote.as_str() {
         "" => " --push".to_owned(),
         remote => format!(" --push={}", shell::word(remote.as_bytes())),
     });
-    into.chain(push).collect()
+    std::iter::once(into(options)).chain(push).collect()
+}
+
+/// What it takes to look at that branch of this clone.
+fn into(options: &TrainOptions) -> String {
+    let into = options.into.iter().map(|name| format!(" --into {}", shell::word(name.as_bytes())));
+    into.collect()
 }
 
 /// What a command takes to judge against that branch of this clone.
@@ -139,8 +154,9 @@ impl CloseReport {
             close.question = Some(format!("{left} {noun} not landed. What next?"));
             let push = (!moved.is_empty()).then(|| push(ctx, moved));
             let mend = decisions.iter().flat_map(|one| to_mend(one, options)).collect();
-            let is_in_the_way =
-                decisions.iter().any(|one| obstacle(one).is_some() && !is_empty(one));
+            let is_in_the_way = decisions
+                .iter()
+                .any(|one| obstacle(one).is_some() && !is_empty(one) || is_undecided(one));
             let place = place(options);
             close.ways = close.answers(ctx.repo.common_dir(), &place, push, (mend, is_in_the_way));
         }

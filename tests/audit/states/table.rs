@@ -93,7 +93,8 @@ pub const BROKEN: &[State] = &[
     rejected("missing gitdir", |scene| remove(&scene.admin_dir.join("gitdir"))),
     rejected("missing commondir", |scene| remove(&scene.admin_dir.join("commondir"))),
     rejected("empty HEAD", |scene| overwrite(scene, "HEAD", "")),
-    harmless("missing admin directory", |scene| {
+    // The files are there, and what is uncommitted among them would be passed over.
+    rejected("missing admin directory", |scene| {
         fs::remove_dir_all(&scene.admin_dir).expect("removed");
     }),
     harmless("missing worktree", |scene| {
