@@ -679,3 +679,20 @@ fn a_local_branch_of_another_clones_agent_hides_nothing_newer() {
     json(&two, &["merge", &id, "--push"]);
     assert_eq!(git_in(&hub.bare, ["show", "main:src/two.rs"]), "pub fn fixed() {}");
 }
+
+#[test]
+fn a_landing_that_was_pushed_away_by_force_lands_again() {
+    let hub = Hub::new(1);
+    let one = hub.clones[0].clone();
+    let id = ready(&one);
+    json(&one, &["commit", &id, "-m", "two"]);
+    let before = hub.remote_tip(MAIN);
+    json(&one, &["merge", &id, "--push"]);
+    git_in(&one, ["push", "--quiet", "--force", "origin", &format!("{before}:{MAIN}")]);
+    git_in(&one, ["fetch", "--quiet"]);
+    git_in(&one, ["reset", "--quiet", "--hard", "origin/main"]);
+    assert_eq!(row_of(&one, &id)["state"], "idle");
+    let report = json(&one, &["merge", &id, "--push"]);
+    assert_eq!(report["outcome"], "merged", "{report:#}");
+    assert!(files(&hub).contains("src/two.rs"));
+}

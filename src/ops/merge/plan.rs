@@ -396,6 +396,14 @@ fn require_new(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
         {
             return Ok(false);
         }
+        // So does what neither the remote's branch nor this clone's has any more, as after a push by force.
+        if let Some((commit, into)) = &agent.landed
+            && let Some(copy) = verdict.base_ref.as_deref()
+            && remote::to_push(copy, branch_name(into)).is_some()
+            && !remote::holds(ctx, &[into, copy], *commit)?
+        {
+            return Ok(false);
+        }
         let Some(tip) = agent.landed_tip.filter(|tip| ctx.repo.has_object(*tip)) else {
             return Ok(false);
         };
