@@ -40,6 +40,10 @@ pub(super) fn run_wait(ctx: &Ctx, ui: &mut Ui, args: WaitArgs) -> Result<Exit> {
     let report =
         runs::wait(ctx, &WaitOptions { agents: args.agents, any: args.any, limit: args.timeout })?;
     ui.answer(&report)?;
+    // What a run in the foreground says when it ends, such as where its command's stash is kept.
+    let reports = report.runs.iter().filter_map(|run| run.report.as_ref());
+    let warnings = reports.filter_map(|report| report["warnings"].as_array()).flatten();
+    warnings.filter_map(Value::as_str).for_each(|text| ui.warn(text));
     let ended = report.runs.len();
     if ended > 0 {
         ui.ring(&format!("{ended} of the runs that were waited for ended"))?;

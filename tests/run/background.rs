@@ -297,3 +297,15 @@ fn many_at_once_leave_nothing_behind() {
         }
     }
 }
+
+#[test]
+fn who_waits_for_it_hears_where_its_stash_is() {
+    let repo = TestRepo::with_commit();
+    let task = repo.task_file(TASK);
+    let begun = start(&repo, &task, "echo kept > src/lib.rs; git stash --quiet");
+    let id = begun["agent_id"].as_str().expect("an id");
+    let said = describe(&repo.agent(&["wait", id]));
+    let (_, kept) = said.split_once("git branch <name> ").unwrap_or_else(|| panic!("{said}"));
+    let file = format!("{}:src/lib.rs", &kept[..40]);
+    assert_eq!(repo.git(["show", &file]), "kept");
+}
