@@ -297,3 +297,22 @@ fn the_only_copy_of_some_work_is_never_removed() {
     assert!(planned["items"].to_string().contains(&task), "{planned}");
     repo.agent_json(&["uninstall", "--yes"]);
 }
+
+#[test]
+fn what_is_wrong_with_settings_of_others_is_in_its_way_no_more() {
+    let repo = TestRepo::with_commit();
+    let settings = repo.path().join(".claude/settings.json");
+    repo.write(".claude/settings.json", "{ bad");
+    let spawned = repo.agent_json(&["spawn", "do it", "--scope=src"]);
+    repo.agent_json(&["discard", spawned["agent_id"].as_str().expect("an id")]);
+    repo.agent_json(&["uninstall", "--yes"]);
+    assert_eq!(std::fs::read_to_string(&settings).expect("read"), "{ bad");
+    std::fs::remove_file(&settings).expect("removed");
+    std::os::unix::fs::symlink("/etc/hostname", &settings).expect("linked");
+    repo.agent_json(&["uninstall", "--yes"]);
+    // What names us is looked at.
+    std::fs::remove_file(&settings).expect("removed");
+    repo.write(".claude/settings.json", "{ \"git-agent\"");
+    let refused = repo.agent(&["uninstall", "--yes"]);
+    assert!(describe(&refused).contains("host-settings-invalid"), "{}", describe(&refused));
+}

@@ -5,7 +5,6 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use super::bundle;
 use super::change::ChangeKind;
 use super::evidence::{
     Artefact, ArtefactProblem, BranchHistory, ChangePlace, CommandEnd, CommandRun, Commands,
@@ -17,9 +16,11 @@ use super::oid::Oid;
 use super::operation::Reverted;
 use super::path::{Quoted, is_ignored_by_hfs};
 use super::scope::Denied;
+use super::shell::word;
 use super::violation::{
     BundleRule, Reason, Violation, in_worktree, out_of_commit, out_of_worktree, pathspec,
 };
+use super::{branch_name, bundle};
 use crate::error::Remedy;
 use std::collections::{BTreeMap, HashSet};
 
@@ -28,7 +29,8 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
     let mut findings = judge_bundle(contract, evidence);
     findings.extend(judge_scope(contract, evidence));
     if let Some(history) = &evidence.history {
-        findings.extend(provenance(history));
+        let target = evidence.landing.as_ref().and_then(|landing| landing.refname.as_deref());
+        findings.extend(provenance(history, target));
         findings.extend(evidence.merge_commit.map(merge_commit));
         findings.extend(match &evidence.worktree {
             Some(facts) => worktree(facts),
@@ -54,7 +56,7 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
     findings
 }
 
-fn provenance(history: &BranchHistory) -> Vec<Finding> {
+fn provenance(history: &BranchHistory, target: Option<&str>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !history.has_spawn_commit {
         let fix = match (history.spawn_commit, history.fork) {
@@ -77,8 +79,9 @@ fn provenance(history: &BranchHistory) -> Vec<Finding> {
     let catch_up = behind
         .map(|copy| format!("bring the base branch up to date with {copy}, as git pull does"));
     if let Some(base) = history.lost_base {
+        let onto = target.map_or("<branch>".to_owned(), |name| word(branch_name(name).as_bytes()));
         let rebase =
-            || in_worktree(&format!("git rebase --autostash --onto <branch> {}", base.short()));
+            || in_worktree(&format!("git rebase --autostash --onto {onto} {}", base.short()));
         findings.push(
             Finding::new(
                 Code::ProvenanceBaseRewritten,

@@ -123,7 +123,10 @@ pub fn plan(ctx: &Ctx, options: &InitOptions) -> Result<InitPlan> {
         if options.only_ours { change.unless_of_the_user(ctx) } else { Ok(change) }
     };
     // In the order of the table, in whatever order they were named.
-    let wanted = hosts::registrations().filter(|known| asked.contains(known));
+    // Where all that is ours goes, no host is named, and what is wrong with a file of another program's is no reason to stop.
+    let wanted = hosts::registrations()
+        .filter(|known| asked.contains(known))
+        .filter(|known| !options.only_ours || may_name_us(&top, known));
     let changes = wanted.map(|registration| change(ctx, &top, registration, options));
     Ok(InitPlan {
         changes: changes.collect::<Result<_>>()?,
@@ -266,6 +269,21 @@ fn is_used(top: &Path, registration: &Registration, of_user: bool) -> bool {
     let entries = fs::read_dir(top.join(directory));
     let mut names = entries.into_iter().flatten().flatten();
     names.any(|entry| entry.file_name() != "worktrees")
+}
+
+/// Longer settings, in bytes, are looked at as a whole.
+const LONGEST_SETTINGS: u64 = 1 << 24;
+
+/// Whether a host's settings may hold an entry of ours: each names this program, and none is ever written through a link that leads out.
+fn may_name_us(top: &Path, registration: &Registration) -> bool {
+    let path = real_path(&top.join(registration.path)).filter(|path| path.starts_with(top));
+    path.is_some_and(|path| match untrusted::read_at(&path, LONGEST_SETTINGS) {
+        Some(text) => {
+            let text = String::from_utf8_lossy(&text);
+            text.contains("git-agent") || text.contains("git agent")
+        }
+        None => path.is_file(),
+    })
 }
 
 fn change(
