@@ -529,12 +529,20 @@ fn what_comes_after_a_landing_makes_the_agent_idle_for_every_command() {
     let reset: fn(&Agent) = |agent| drop(agent.repo.git(["reset", "--quiet", "--hard", "HEAD~1"]));
     // The tree is then that of the commit that the branch began with.
     let reverted: fn(&Agent) = |agent| drop(agent.git(&["revert", "--no-edit", "HEAD"]));
+    // The target has every file as the branch has it but for what the last commit takes back.
+    let reverted_in_part: fn(&Agent) = |agent| {
+        agent.write("src/more.rs", "pub fn more() {}\n");
+        agent.commit("more");
+        answer(agent, "merge", &[]);
+        agent.git(&["revert", "--no-edit", "HEAD"]);
+    };
     let cases = [
         ("hand", by_hand),
         ("files", uncommitted),
         ("undo", undone),
         ("reset", reset),
         ("revert", reverted),
+        ("revert in part", reverted_in_part),
     ];
     for (name, go_on) in cases {
         for method in ["--no-ff", "--squash"] {

@@ -547,8 +547,13 @@ fn a_branch_that_another_worktree_has_is_not_given_a_second_one() {
 
 #[test]
 fn what_lies_upon_another_commit_than_the_branchs_takes_nothing_back() {
-    // Nothing; what fits on the branch; what conflicts with it.
-    for (name, text) in [("", ""), ("src/new.rs", "new\n"), ("src/a.rs", "mine\n")] {
+    // Nothing, also where the files are gone; what fits on the branch; what conflicts with it.
+    for (name, text, is_removed) in [
+        ("", "", false),
+        ("", "", true),
+        ("src/new.rs", "new\n", false),
+        ("src/a.rs", "mine\n", false),
+    ] {
         let agent = Agent::new();
         agent.write("src/a.rs", "a\n");
         agent.commit("one");
@@ -558,6 +563,8 @@ fn what_lies_upon_another_commit_than_the_branchs_takes_nothing_back() {
         agent.git(&["checkout", "--quiet", "--detach", "HEAD~1"]);
         if !name.is_empty() {
             agent.write(name, text);
+        } else if is_removed {
+            fs::remove_dir_all(&agent.worktree).expect("removed");
         }
         let report = agent.repo.agent_json(&["discard", &agent.id]);
         assert_eq!(report["salvage_commit"].is_string(), name == "src/new.rs", "{report}");

@@ -302,17 +302,15 @@ fn work(
     if !found.unmerged.is_empty() {
         return Ok(None);
     }
-    let whose = format!("Agent-Id: {}", agent.id);
+    let head = head_of(ctx, agent, place, tip)?;
     if place.contents().is_none() {
         // The files were removed. What is staged is in the index, and nowhere else.
-        let staged = found.staged.unwrap_or(tip.tree);
+        let staged = found.staged.unwrap_or(head.tree);
         if let Some(known) = salvaged_as(ctx, agent, staged)? {
             return Ok(Some(UncommittedWork::new(Some(known), NotKept::default())));
         }
         found.tree = staged;
-        let commit = write_work(&ctx.repo, tip, &found, &whose)?;
-        let work = UncommittedWork::new(commit, NotKept::default());
-        return Ok(is_whole(ctx, commit, tip)?.then_some(work));
+        return keep_found(ctx, agent, &found, (&head, tip));
     }
     let beside = beside(
         &source,
@@ -320,19 +318,31 @@ fn work(
         fingerprint.as_ref().and_then(SeenWorktree::walked),
     )?;
     beside.require_keepable(&source)?;
-    let head = head_of(ctx, agent, place, tip)?;
     let setup = leave_out_setup(ctx, agent, options, &head, &mut found);
-    let (commit, apart) = match upon_branch(ctx, &found, &head, tip)? {
-        Some(found) => (write_work(&ctx.repo, tip, &found, &whose)?, None),
-        None => (None, write_work(&ctx.repo, &head, &found, &whose)?),
-    };
-    if !is_whole(ctx, commit, tip)? || !is_whole(ctx, apart, &head)? {
+    let Some(work) = keep_found(ctx, agent, &found, (&head, tip))? else {
         return Ok(None);
-    }
+    };
     let not_kept = NotKept::new(&beside.all_ignored(source.worktree), &setup, &[]);
     let ignored = beside.ignored;
     let seen = fingerprint.map(|fingerprint| Seen { fingerprint, ignored });
-    Ok(Some(UncommittedWork { commit, apart, not_kept, seen }))
+    Ok(Some(UncommittedWork { not_kept, seen, ..work }))
+}
+
+/// Writes what was found as a commit upon the branch's tip, or upon HEAD where it has no place there; `None` where it is not whole.
+fn keep_found(
+    ctx: &Ctx,
+    agent: &Agent,
+    found: &Trees,
+    (head, tip): (&Commit, &Commit),
+) -> Result<Option<UncommittedWork>> {
+    let whose = format!("Agent-Id: {}", agent.id);
+    let (commit, apart) = match upon_branch(ctx, found, head, tip)? {
+        Some(found) => (write_work(&ctx.repo, tip, &found, &whose)?, None),
+        None => (None, write_work(&ctx.repo, head, found, &whose)?),
+    };
+    let is_whole = is_whole(ctx, commit, tip)? && is_whole(ctx, apart, head)?;
+    let work = UncommittedWork { apart, ..UncommittedWork::new(commit, NotKept::default()) };
+    Ok(is_whole.then_some(work))
 }
 
 /// The commit that the files of a worktree are compared with: the branch's tip, but for a HEAD that a checkout or a rebase has left

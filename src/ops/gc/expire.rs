@@ -8,8 +8,9 @@
 //! Nothing is deleted here. What a branch or another agent's history still reaches stays reachable; the
 //! rest is git's to collect, once the chain's own reflog has expired.
 
-use crate::agents::histories::landed_there;
+use crate::agents::histories::{Histories, landed_there};
 use crate::agents::lookup::remote_name;
+use crate::agents::work::has_commits_since;
 use crate::agents::work::uncommitted::beside_landed;
 use crate::agents::{AgentWorktree, Ctx, at_work, liveness, worktree};
 use crate::domain::{Agent, Oid, State, What, branch_name};
@@ -304,7 +305,10 @@ fn end_of_merged(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<LifeEnd> {
     let is_ours = closed.says(agent.id, State::Merged);
     let tip = agent_branch::local(&ctx.repo, agent)?.oid();
     let into = agent.landed.as_ref().map_or("the target", |(_, into)| into);
-    if !landed::as_claimed(&ctx.repo, agent, tip, !is_ours)? {
+    // What a commit since takes back in part is there as the branch has it, and is left to land all the same.
+    if !landed::as_claimed(&ctx.repo, agent, tip, !is_ours)?
+        || has_commits_since(ctx, &Histories::of([agent]), agent)
+    {
         return Ok(Open(format!(
             "it was merged, and {into} does not hold what its branch holds now"
         )));
