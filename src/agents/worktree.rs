@@ -243,7 +243,7 @@ pub(crate) fn lacking(worktree: &Path, admin: &Path) -> Vec<&'static str> {
 ///
 /// # Errors
 /// `git-failed`.
-fn require_whole(repo: &Repo, agent: &Agent) -> Result<()> {
+pub(crate) fn require_whole(repo: &Repo, agent: &Agent) -> Result<()> {
     let admin = admin_dir(repo, agent.id);
     let is_cut_off = |path: &Path| {
         let is_gone = fs::symlink_metadata(&admin).is_err() && belongs_to(path, &admin);

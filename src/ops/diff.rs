@@ -1,6 +1,6 @@
 //! `diff`: what an agent changed since its base, committed or not.
 
-use crate::agents::{Ctx, Work, lookup, own_changes};
+use crate::agents::{Ctx, Work, lookup, own_changes, worktree};
 use crate::domain::{Agent, Event, Oid, OperationId, What};
 use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::diff::{Detail, DiffSink, Filter};
@@ -64,6 +64,8 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
     // Without it the bundle cannot be told from the work.
     spawn_commit::of_agent(&ctx.repo, &agent)?;
     let live = Work::look_up(ctx, agent)?;
+    // Otherwise what is in its files would be no difference.
+    worktree::require_whole(&ctx.repo, &live.agent)?;
     let tip = live.require_tip(ctx)?;
     let base = own_changes::fork(&ctx.repo, &live)?;
     let tree = live.tree(ctx)?;

@@ -644,7 +644,22 @@ fn a_remote_that_pushes_to_another_repository_lands_nothing() {
         assert!(said.contains("is fetched from one repository and pushed to another"), "{said}");
         assert_eq!([tip(&fork, MAIN), hub.remote_tip(MAIN)], [before.clone(), before.clone()]);
     }
-    // The same repository by another protocol.
+    // Both of them, and by a rule of the configuration.
+    git_in(&one, ["remote", "set-url", "--push", "--add", "origin", path(&hub.bare)]);
+    let refused = || describe(&agent(&one, &["merge", &id, "--push"]));
+    assert!(refused().contains("pushed to another"), "{}", refused());
+    git_in(&one, ["config", "--unset-all", "remote.origin.pushurl"]);
+    let rule = format!("url.{}.pushInsteadOf", path(&fork));
+    let url = git_in(&one, ["config", "remote.origin.url"]);
+    git_in(&one, ["config", &rule, &url]);
+    assert!(refused().contains("pushed to another"), "{}", refused());
+    assert_eq!([tip(&fork, MAIN), hub.remote_tip(MAIN)], [before.clone(), before.clone()]);
+    git_in(&one, ["config", "--unset", &rule]);
+    // The same repository by a path from here, and by another protocol.
+    let up = Path::new("..")
+        .join(hub.bare.strip_prefix(one.parent().expect("a parent")).expect("beside"));
+    git_in(&one, ["remote", "set-url", "--push", "origin", path(&up)]);
+    assert_eq!(json(&one, &["merge", &id, "--push", "--dry-run"])["outcome"], "planned");
     let same = format!("file://{}", hub.bare.display());
     git_in(&one, ["remote", "set-url", "--push", "origin", &same]);
     assert_eq!(json(&one, &["merge", &id, "--push"])["outcome"], "merged");

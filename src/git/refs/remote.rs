@@ -105,12 +105,13 @@ pub fn is_passing(reason: &str) -> bool {
 }
 
 impl Repo {
-    /// The URL that a remote is fetched from and those that it is pushed to, where the configuration names others for that.
+    /// The URL that a remote is fetched from and those that it is pushed to, as git takes them by the whole configuration (`pushurl`,
+    /// `pushInsteadOf`); `None` for a remote without a name.
     ///
     /// # Errors
     /// `git-failed`.
     pub fn urls_apart(&self, remote: &str) -> Result<Option<(String, Vec<String>)>> {
-        if self.config_string(&format!("remote.{remote}.pushurl"))?.is_none() {
+        if self.config_string(&format!("remote.{remote}.url"))?.is_none() {
             return Ok(None);
         }
         let ask = |words: &[&str]| {

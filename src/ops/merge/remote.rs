@@ -12,6 +12,7 @@
 use crate::agents::branch_swap::{UnderLock, moved, pull};
 use crate::agents::commands::in_one_line;
 use crate::agents::lookup::remote_name;
+use crate::agents::real_path::real_path;
 use crate::agents::{Ctx, forge};
 use crate::domain::forge as forge_url;
 use crate::domain::{Agent, AgentId, Oid, branch_name, shell};
@@ -256,7 +257,14 @@ fn require_one_repository(ctx: &Ctx, remote: &str) -> Result<()> {
     let Some((fetched, pushed)) = ctx.repo.urls_apart(remote)? else {
         return Ok(());
     };
-    if pushed.iter().any(|url| forge_url::may_be_one(url, &fetched)) {
+    // Of several, one may take what another refuses.
+    let top = ctx.repo.root()?;
+    let place = |url: &str| real_path(&top.join(url.strip_prefix("file://").unwrap_or(url)));
+    let is_same = |url: &String| {
+        let at = place(&fetched).filter(|at| at.exists());
+        forge_url::may_be_one(url, &fetched) || at.is_some() && at == place(url)
+    };
+    if pushed.iter().all(is_same) {
         return Ok(());
     }
     let what = format!(

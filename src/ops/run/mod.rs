@@ -358,6 +358,7 @@ fn directory_of(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
         return ctx.repo.root();
     }
     worktree::require_linked(&ctx.repo, agent.id, Code::AgentState)?;
+    worktree::require_whole(&ctx.repo, agent)?;
     let name = layout::worktree_name(agent.id);
     let own = ctx.repo.worktree(&name);
     own.map(|worktree| worktree.path).filter(|path| path.is_dir()).ok_or_else(|| {
