@@ -548,11 +548,12 @@ fn a_branch_that_another_worktree_has_is_not_given_a_second_one() {
 #[test]
 fn what_lies_upon_another_commit_than_the_branchs_takes_nothing_back() {
     // Nothing, also where the files are gone; what fits on the branch; what conflicts with it.
-    for (name, text, is_removed) in [
+    for (name, text, is_more) in [
         ("", "", false),
         ("", "", true),
         ("src/new.rs", "new\n", false),
         ("src/a.rs", "mine\n", false),
+        ("src/a.rs", "mine\n", true),
     ] {
         let agent = Agent::new();
         agent.write("src/a.rs", "a\n");
@@ -561,13 +562,18 @@ fn what_lies_upon_another_commit_than_the_branchs_takes_nothing_back() {
         agent.write("src/b.rs", "b\n");
         let tip = agent.commit("two");
         agent.git(&["checkout", "--quiet", "--detach", "HEAD~1"]);
+        // What conflicts with nothing beside what does.
+        let is_new = name == "src/new.rs" || name == "src/a.rs" && is_more;
         if !name.is_empty() {
             agent.write(name, text);
-        } else if is_removed {
+        } else if is_more {
             fs::remove_dir_all(&agent.worktree).expect("removed");
         }
+        if is_new {
+            agent.write("src/new.rs", "new\n");
+        }
         let report = agent.repo.agent_json(&["discard", &agent.id]);
-        assert_eq!(report["salvage_commit"].is_string(), name == "src/new.rs", "{report}");
+        assert_eq!(report["salvage_commit"].is_string(), is_new, "{report}");
         if name == "src/a.rs" {
             let kept = report["other_commits"][0].as_str().expect("a commit");
             let file = format!("{kept}:src/a.rs");
@@ -577,7 +583,7 @@ fn what_lies_upon_another_commit_than_the_branchs_takes_nothing_back() {
         assert!(rescue(&agent, &["--reopen"]).status.success());
         assert_eq!(agent.git(&["rev-parse", "HEAD"]), tip, "{name}");
         let changed = agent.git(&["status", "--porcelain"]);
-        let expected = if name == "src/new.rs" { "?? src/new.rs" } else { "" };
+        let expected = if is_new { "?? src/new.rs" } else { "" };
         assert_eq!(changed, expected, "{name}");
     }
 }

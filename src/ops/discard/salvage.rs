@@ -1,7 +1,7 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
 use crate::agents::untrusted::gitlinks;
-use crate::agents::{Ctx, bundle, lookup, scratch, untrusted, work};
+use crate::agents::{Ctx, bundle, lookup, scratch, work};
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Salvage {
     /// What was staged, modified or untracked.
     pub work: Option<Oid>,
-    /// The same where HEAD is not on the branch, and it conflicts with what is there; one of the leftovers.
+    /// All of it where HEAD is not on the branch, and it conflicts with what is there; one of the leftovers.
     apart: Option<Oid>,
     /// The bundle.
     pub bundle: Option<Oid>,
@@ -165,7 +165,7 @@ impl Salvage {
                 salvage.leftovers.extend(found.apart);
                 salvage.warning = found.apart.map(|commit| {
                     format!(
-                        "HEAD is not on the agent's branch, and what is not committed conflicts with that: it is kept as commit {}",
+                        "HEAD is not on the agent's branch, and what is not committed conflicts with that: all of it is kept as commit {}, and of the files that conflict rescue brings none",
                         commit.short()
                     )
                 });
@@ -268,7 +268,7 @@ fn of_branch(ctx: &Ctx, site: &Remains) -> Result<Keepable> {
 struct UncommittedWork {
     /// Its commit; `None` where all is committed.
     commit: Option<Oid>,
-    /// The same where it has no place on the branch.
+    /// All of it where not all has a place on the branch.
     apart: Option<Oid>,
     /// The files that are not in it.
     not_kept: NotKept,
@@ -302,7 +302,7 @@ fn work(
     if !found.unmerged.is_empty() {
         return Ok(None);
     }
-    let head = head_of(ctx, agent, place, tip)?;
+    let head = head_of(ctx, place, tip)?;
     if place.contents().is_none() {
         // The files were removed. What is staged is in the index, and nowhere else.
         let staged = found.staged.unwrap_or(head.tree);
@@ -328,7 +328,7 @@ fn work(
     Ok(Some(UncommittedWork { not_kept, seen, ..work }))
 }
 
-/// Writes what was found as a commit upon the branch's tip, or upon HEAD where it has no place there; `None` where it is not whole.
+/// Writes what was found as a commit upon the branch's tip, and upon HEAD where not all of it has a place there; `None` where it is not whole.
 fn keep_found(
     ctx: &Ctx,
     agent: &Agent,
@@ -336,10 +336,9 @@ fn keep_found(
     (head, tip): (&Commit, &Commit),
 ) -> Result<Option<UncommittedWork>> {
     let whose = format!("Agent-Id: {}", agent.id);
-    let (commit, apart) = match upon_branch(ctx, found, head, tip)? {
-        Some(found) => (write_work(&ctx.repo, tip, &found, &whose)?, None),
-        None => (None, write_work(&ctx.repo, head, found, &whose)?),
-    };
+    let (upon, is_all) = upon_branch(ctx, found, head, tip)?;
+    let commit = write_work(&ctx.repo, tip, &upon, &whose)?;
+    let apart = if is_all { None } else { write_work(&ctx.repo, head, found, &whose)? };
     let is_whole = is_whole(ctx, commit, tip)? && is_whole(ctx, apart, head)?;
     let work = UncommittedWork { apart, ..UncommittedWork::new(commit, NotKept::default()) };
     Ok(is_whole.then_some(work))
@@ -347,39 +346,39 @@ fn keep_found(
 
 /// The commit that the files of a worktree are compared with: the branch's tip, but for a HEAD that a checkout or a rebase has left
 /// elsewhere.
-fn head_of(ctx: &Ctx, agent: &Agent, place: &Place, tip: &Commit) -> Result<Commit> {
-    let text = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
-    let head = match text.trim_end().strip_prefix("ref: ") {
-        Some(branch) if agent.branch.as_deref() == Some(branch) => None,
-        Some(branch) => ctx.repo.branch_tip(branch)?.oid(),
-        None => Oid::from_hex(text.trim_end()),
-    };
+fn head_of(ctx: &Ctx, place: &Place, tip: &Commit) -> Result<Commit> {
+    let head = ctx.repo.commit_at(&place.admin_dir)?;
     match head.filter(|oid| *oid != tip.oid && ctx.repo.has_object(*oid)) {
         Some(head) => ctx.repo.read_commit(head),
         None => Ok(tip.clone()),
     }
 }
 
-/// What is not committed upon `head`, as changes of the branch's tip: a worktree that comes back has the branch checked out, and the files
-/// of another commit would look there like work that takes the branch's own commits back. `None` where it conflicts with those.
-fn upon_branch(ctx: &Ctx, found: &Trees, head: &Commit, tip: &Commit) -> Result<Option<Trees>> {
+/// What is not committed upon `head`, as changes of the branch's tip, and whether it is all of that: a worktree that comes back has the
+/// branch checked out, and the files of another commit would look there like work that takes the branch's own commits back. Where it
+/// conflicts with those, what they leave alone is taken.
+fn upon_branch(ctx: &Ctx, found: &Trees, head: &Commit, tip: &Commit) -> Result<(Trees, bool)> {
     if head.oid == tip.oid {
-        return Ok(Some(found.clone()));
+        return Ok((found.clone(), true));
     }
-    let upon = |tree: Oid| {
+    let repo = &ctx.repo;
+    let mut is_all = true;
+    let mut upon = |tree: Oid| -> Result<Oid> {
         if tree == head.tree {
-            return Ok(Some(tip.tree));
+            return Ok(tip.tree);
         }
-        work::merged_trees(&ctx.repo, head.tree, [tip.tree, tree])
+        if let Some(merged) = work::merged_trees(repo, head.tree, [tip.tree, tree])? {
+            return Ok(merged);
+        }
+        is_all = false;
+        let of_branch: BTreeSet<_> = repo.changed_paths(head.tree, tip.tree)?;
+        let mut changes = repo.differences(head.tree, tree)?;
+        changes.retain(|change| !of_branch.contains(&change.path));
+        Ok(repo.tree_after(tip.tree, &changes)?.unwrap_or(tip.tree))
     };
-    let staged = match found.staged {
-        None => None,
-        Some(staged) => match upon(staged)? {
-            None => return Ok(None),
-            staged => staged,
-        },
-    };
-    Ok(upon(found.tree)?.map(|tree| Trees { staged, tree, unmerged: Vec::new() }))
+    let staged = found.staged.map(&mut upon).transpose()?;
+    let tree = upon(found.tree)?;
+    Ok((Trees { staged, tree, unmerged: Vec::new() }, is_all))
 }
 
 /// Whether all that a commit has more than the tip is here: git takes a file that has not changed for what the index names, whether
