@@ -1,7 +1,7 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
 use crate::agents::untrusted::gitlinks;
-use crate::agents::{Ctx, bundle, lookup, scratch, work};
+use crate::agents::{Ctx, bundle, lookup, scratch, untrusted, work};
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
@@ -302,7 +302,7 @@ fn work(
     if !found.unmerged.is_empty() {
         return Ok(None);
     }
-    let head = head_of(ctx, place, tip)?;
+    let head = head_of(ctx, agent, place, tip)?;
     if place.contents().is_none() {
         // The files were removed. What is staged is in the index, and nowhere else.
         let staged = found.staged.unwrap_or(head.tree);
@@ -346,8 +346,11 @@ fn keep_found(
 
 /// The commit that the files of a worktree are compared with: the branch's tip, but for a HEAD that a checkout or a rebase has left
 /// elsewhere.
-fn head_of(ctx: &Ctx, place: &Place, tip: &Commit) -> Result<Commit> {
-    let head = ctx.repo.commit_at(&place.admin_dir)?;
+fn head_of(ctx: &Ctx, agent: &Agent, place: &Place, tip: &Commit) -> Result<Commit> {
+    let text = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
+    // Where the branch is not proved to be the agent's, something else stands for its tip.
+    let is_on_branch = text.trim_end().strip_prefix("ref: ") == agent.branch.as_deref();
+    let head = if is_on_branch { None } else { ctx.repo.commit_at(&place.admin_dir)? };
     match head.filter(|oid| *oid != tip.oid && ctx.repo.has_object(*oid)) {
         Some(head) => ctx.repo.read_commit(head),
         None => Ok(tip.clone()),
