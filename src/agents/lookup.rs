@@ -7,9 +7,8 @@ use crate::domain::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::refs::Tip;
 use crate::store::find::ambiguous;
-use crate::store::layout;
 use crate::store::ledger::Ledger;
-use crate::store::place::is_of_this_clone;
+use crate::store::{agent_branch, layout};
 use std::fs;
 use std::path::Path;
 
@@ -134,8 +133,7 @@ pub(crate) fn branch_broken(name: &str) -> Error {
 
 /// Whether an agent was spawned in this clone.
 pub(crate) fn is_local(ctx: &Ctx, agent: &Agent) -> bool {
-    let clone = ctx.ledger().clone_number().ok().flatten();
-    is_of_this_clone(ctx.repo.common_dir(), clone, agent)
+    agent_branch::is_made_here(&ctx.repo, agent)
 }
 
 /// Refuses an agent whose worktree is in another clone, before anything is looked for that only that clone has.

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
 use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, shell};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::files::admin_dir::{CLONE_POINTER, belongs_to, has_own_repository, leads_to};
+use crate::git::files::admin_dir::{belongs_to, leads_to, named_by};
 use crate::git::worktree::set_lock;
 use crate::git::{Repo, WorktreeLayer, populate};
 use crate::hosts::WORKTREE_DIR;
@@ -164,9 +164,7 @@ pub(crate) fn named_admin_dir(path: &Path, admin: &Path) -> Option<PathBuf> {
     if !fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) {
         return None;
     }
-    let of_clone = || has_own_repository(admin).then(|| untrusted::text(path, CLONE_POINTER))?;
-    let pointer = untrusted::text(path, ".git").or_else(of_clone)?;
-    let named = path.join(pointer.strip_prefix("gitdir: ")?.trim_end());
+    let named = named_by(path, admin)?;
     let name = Path::new("worktrees").join(admin.file_name()?);
     named.ends_with(name).then_some(named)
 }

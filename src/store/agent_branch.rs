@@ -246,7 +246,7 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
     let own = local(repo, agent)?.oid();
     // A fetched copy may be older than the work in the worktree, and would pass for it.
     let is_here = repo.admin_dir(&layout::worktree_name(agent.id)).exists();
-    if is_here || own.is_some() && is_made_here(repo, agent)? {
+    if is_here || own.is_some() && is_made_here(repo, agent) {
         return Ok(own.map(|tip| (branch.clone(), tip)));
     }
     // A person who looked at the branch of another clone's agent has one that no fetch moves.
@@ -265,12 +265,9 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
 }
 
 /// Whether an agent was spawned in this clone.
-///
-/// # Errors
-/// `io`.
-pub fn is_made_here(repo: &Repo, agent: &Agent) -> Result<bool> {
-    let clone = remote_names::load_clone_id(repo.common_dir())?;
-    Ok(is_of_this_clone(repo.common_dir(), clone, agent))
+pub fn is_made_here(repo: &Repo, agent: &Agent) -> bool {
+    let clone = remote_names::load_clone_id(repo.common_dir()).ok().flatten();
+    is_of_this_clone(repo.common_dir(), clone, agent)
 }
 
 /// Which branch has an agent's work, of those that [`landed::found`] asks, for each of them.

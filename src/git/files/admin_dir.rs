@@ -84,7 +84,7 @@ pub fn leads_to(worktree: &Path, admin_dir: &Path) -> bool {
 }
 
 /// The admin directory that a worktree's `.git` names. A directory counts only where this one was given a repository.
-fn named_by(worktree: &Path, admin_dir: &Path) -> Option<PathBuf> {
+pub fn named_by(worktree: &Path, admin_dir: &Path) -> Option<PathBuf> {
     let own = || has_own_repository(admin_dir).then(|| untrusted::text(worktree, CLONE_POINTER))?;
     let text = untrusted::text(worktree, ".git").or_else(own)?;
     let pointer = text.strip_prefix("gitdir: ")?;

@@ -38,9 +38,10 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
     found.extend(killed.iter().map(|agent| discard_unfinished(agent)));
     for agent in survey.rows().iter().filter(|agent| agent.state != State::Spawning) {
         if let Some(worktree) = survey.worktree(agent)
+            && let Some(lost) = layer_lost(ctx, agent, &worktree.path)
             && survey.is_at_rest(ctx, agent)
         {
-            found.extend(layer_lost(ctx, agent, &worktree.path));
+            found.push(lost);
         }
     }
     for agent in survey.live().filter(|agent| !unfinished(agent)) {

@@ -58,11 +58,10 @@ impl RemoteTarget {
     /// A branch of the remote that is meant; an empty name is none.
     ///
     /// # Errors
-    /// `usage` when there is no such remote, or it pushes to another repository than it fetches from.
+    /// `usage` when there is no such remote.
     pub(super) fn new(ctx: &Ctx, remote: &str, branch: &str) -> Result<RemoteTarget> {
         let wanted = Some(remote).filter(|name| !name.is_empty());
         let remote = remote_name(ctx, wanted)?;
-        require_one_repository(ctx, &remote)?;
         let short = branch_name(branch);
         Ok(RemoteTarget {
             copy: format!("refs/remotes/{remote}/{short}"),
@@ -88,8 +87,11 @@ impl RemoteTarget {
     /// Fetches the branch.
     ///
     /// # Errors
-    /// `base-not-commit` when the remote has none of that name; those of the network.
+    /// `base-not-commit` when the remote has none of that name; `usage` where it pushes to another repository than it fetches from; those of
+    /// the network.
     pub(super) fn fetch(&self, ctx: &Ctx) -> Result<()> {
+        // Asked where a round trip follows, and not for each agent that lands there.
+        require_one_repository(ctx, &self.remote)?;
         // One limit for the listing and the fetch together.
         let end = Instant::now() + LIMIT;
         let repo = &ctx.repo;

@@ -389,7 +389,7 @@ impl Exchange<'_> {
             let branch = agent.branch.as_deref().unwrap_or_default();
             // One of this clone goes the other way.
             if let Some((branch, copy)) = missing.get_key_value(branch)
-                && (repo.tip(branch)? == Tip::Absent || !is_made_here(repo, &agent)?)
+                && (repo.tip(branch)? == Tip::Absent || !is_made_here(repo, &agent))
             {
                 branches.push(*branch);
                 refspecs.push(format!("+{branch}:{copy}"));

@@ -88,12 +88,12 @@ fn to_mend(one: &TrainDecision, options: &TrainOptions) -> Vec<String> {
     let (verb, place) = match obstacle(one) {
         _ if is_empty(one) => ("discard", String::new()),
         // A train names the command that fails.
-        _ if is_undecided(one) => ("train --no-land --explain", into(options)),
+        _ if is_undecided(one) => ("train --no-land --explain", branch("--into", options)),
         // Landing it alone says what to do about that.
         Some(_) => ("merge", place(options)),
         // So it does of what was judged against the branch of a remote.
         None if options.push.is_some() => ("merge", place(options)),
-        None => ("verify", base(options)),
+        None => ("verify", branch("--base", options)),
     };
     // What failed is passed over until it is called done.
     let is_failed = one.outcome == Fate::Left(State::Failed);
@@ -109,19 +109,13 @@ fn place(options: &TrainOptions) -> String {
         "" => " --push".to_owned(),
         remote => format!(" --push={}", shell::word(remote.as_bytes())),
     });
-    std::iter::once(into(options)).chain(push).collect()
+    std::iter::once(branch("--into", options)).chain(push).collect()
 }
 
-/// What it takes to look at that branch of this clone.
-fn into(options: &TrainOptions) -> String {
-    let into = options.into.iter().map(|name| format!(" --into {}", shell::word(name.as_bytes())));
-    into.collect()
-}
-
-/// What a command takes to judge against that branch of this clone.
-fn base(options: &TrainOptions) -> String {
-    let into = options.into.iter().map(|name| format!(" --base {}", shell::word(name.as_bytes())));
-    into.collect()
+/// The option by which a command takes that branch of this clone: `--into` to land there, `--base` to judge against it.
+fn branch(option: &str, options: &TrainOptions) -> String {
+    let named = options.into.iter();
+    named.map(|name| format!(" {option} {}", shell::word(name.as_bytes()))).collect()
 }
 
 impl CloseReport {
