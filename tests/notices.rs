@@ -124,7 +124,7 @@ fn a_question_from_inside_of_the_fence_is_told_of_once_until_it_is_answered() {
     let answer = ["send", "--type=notify", "--from=user", "--to=fixer", "--payload=message=this"];
     let sent = repo.agent_json(&answer);
     assert!(sent["warnings"].to_string().contains("git agent run "), "{sent:#}");
-    assert_eq!(state(), "done");
+    assert_eq!(state(), "idle");
     assert_eq!(repo.agent_json(&answer)["warnings"], json!([]));
 }
 

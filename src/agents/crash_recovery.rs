@@ -120,7 +120,8 @@ pub(crate) fn exited(
     log_bytes: Option<u64>,
     session: HostSession,
 ) -> Result<()> {
-    let what = What::Exited(Exited { session, ..liveness::end_of(number, outcome, log_bytes) });
+    let end = liveness::end_of(ctx.repo.common_dir(), agent, number, outcome);
+    let what = What::Exited(Exited { session, log_bytes, ..end });
     ctx.ledger().append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     Ok(())
 }

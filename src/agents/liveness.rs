@@ -3,10 +3,11 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::event::Exited;
 use crate::domain::run::Outcome;
-use crate::domain::{Agent, AgentId, HostSession, Run};
+use crate::domain::{Agent, AgentId, Run};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::supervisor;
 use crate::store::lock::Guard;
+use crate::store::mailbox::reader;
 use crate::store::{fsx, layout, lock};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
@@ -74,7 +75,7 @@ pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited
     });
     // It worked until it last wrote something.
     let last = times.fold(run.began, DateTime::max);
-    Some((end_of(run.number(), noted.unwrap_or(Outcome::LOST), None), last))
+    Some((end_of(common_dir, agent, run.number(), noted.unwrap_or(Outcome::LOST)), last))
 }
 
 /// An agent as it stands, for readers, which write nothing: where the end of its last run is not recorded, as it
@@ -226,12 +227,12 @@ pub(crate) fn ask_to_end(ctx: &Ctx, agent: AgentId, at_once: bool) -> Result<()>
 }
 
 /// The end of a run as a row has it.
-pub(crate) fn end_of(number: u32, outcome: Outcome, log_bytes: Option<u64>) -> Exited {
+pub(crate) fn end_of(common_dir: &Path, agent: &Agent, number: u32, outcome: Outcome) -> Exited {
     Exited {
         run: Some(number),
         code: outcome.code,
         ended: Some(outcome.ending),
-        log_bytes,
-        session: HostSession::default(),
+        asked: reader::is_open(common_dir, agent),
+        ..Exited::default()
     }
 }

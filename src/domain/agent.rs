@@ -57,6 +57,8 @@ pub struct Agent {
     pub declared: bool,
     /// Whether a run has ended, or its end was declared, since the last run began: only then is a verdict more than a look.
     pub finished: bool,
+    /// Whether its last run ended while it waited for an answer: its work is not done before it went on, or that is declared.
+    pub asked: bool,
     /// What its row says although this clone does not believe it: [`State::Merged`] or [`State::Discarded`].
     pub claimed: Option<State>,
     /// Whether the decision about it was put off.
@@ -278,6 +280,7 @@ impl Agent {
             state: State::Spawning,
             declared: false,
             finished: false,
+            asked: false,
             claimed: None,
             deferred: false,
             name: None,
@@ -407,6 +410,8 @@ impl Agent {
             _ => {}
         }
         let is_declaration = matches!(step, Move::Done | Move::Fail);
+        self.asked &= !(is_declaration || matches!(step, Move::Start | Move::Merge));
+        let state = if self.asked && state == State::Done { State::Idle } else { state };
         self.declared = is_declaration || (self.declared && state == self.state);
         self.state = state;
         // Judging the same work again decides nothing.
@@ -551,6 +556,7 @@ impl Agent {
             return;
         }
         self.finished = true;
+        self.asked = exited.asked;
         let step = if exited.is_success() { Move::RunSucceeded } else { Move::RunFailed };
         let Some(state) = self.state.after(step, self.declared) else {
             return;

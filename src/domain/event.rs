@@ -1,7 +1,7 @@
 //! What happened to an agent: the immutable rows of the ledger.
 //!
-//! An event says what happened, never what state that leads to; the fold in [`super::agent`] decides
-//! that. Facts too big for a line of 1 KB are objects named by oid.
+//! An event says what happened, never what state that leads to; the fold in [`super::agent`] decides that. Facts too big for
+//! a line of 1 KB are objects named by oid.
 
 use super::id::{AgentId, AgentName, OperationId};
 use super::named::named;
@@ -152,8 +152,7 @@ pub enum What {
         /// The remark.
         text: String,
     },
-    /// A line whose kind, or whose facts, this version does not know. It is kept and otherwise
-    /// ignored.
+    /// A line whose kind, or whose facts, this version does not know. It is kept and otherwise ignored.
     Unknown {
         /// The value of the line's `e` key.
         #[serde(skip)]
@@ -379,6 +378,9 @@ pub struct Exited {
     pub ended: Option<Ending>,
     /// How many bytes it wrote to both of its streams.
     pub log_bytes: Option<u64>,
+    /// Whether the agent waited for an answer when it ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub asked: bool,
     /// What the host told of its session.
     #[serde(flatten)]
     pub session: HostSession,

@@ -15,7 +15,7 @@ use super::place::is_of_this_clone;
 pub use super::spawn_commit::AGENTS_BRANCHES;
 use super::{fsx, landed, layout, remote_names, spawn_commit};
 use crate::domain::{Agent, AgentId, Oid};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::git::refs::{REMOTE_COPIES, Swap};
 use crate::git::{Identity, Repo, Tip};
 use std::collections::HashMap;
@@ -262,6 +262,34 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
         }
     }
     Ok(own.map(|tip| (branch.clone(), tip)))
+}
+
+/// Refuses the work of another clone's agent whose local branch and whose fetched copy have gone apart: either may be what its owner
+/// wants to land.
+///
+/// # Errors
+/// `agent-state`; as [`local`].
+pub fn require_one_line(repo: &Repo, agent: &Agent) -> Result<()> {
+    let (Some(own), Some(branch)) = (local(repo, agent)?.oid(), &agent.branch) else {
+        return Ok(());
+    };
+    if is_made_here(repo, agent) {
+        return Ok(());
+    }
+    for (copy, tip) in repo.fetched_branches(branch)? {
+        let is_held = repo.has_object(tip) && is_readable(repo, agent, branch, tip)?;
+        if is_held && !repo.is_ancestor(own, tip)? && !repo.is_ancestor(tip, own)? {
+            let copy = copy.trim_start_matches("refs/remotes/");
+            let own = branch.trim_start_matches("refs/heads/");
+            let what = format!(
+                "{own} here and {copy} have gone apart, and the agent was made in another clone"
+            );
+            let hint = "to go by what was fetched, and keep what is here by another name";
+            let hint = format!("{hint}, run git branch --move {own} {own}-here");
+            return Err(Error::new(Code::AgentState, what).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// Whether an agent was spawned in this clone.

@@ -189,6 +189,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
         let items = d.get(key).map_or(&[][..], EventJson::as_list);
         items.iter().filter_map(EventJson::as_str).collect()
     };
+    let is = |key: &str| d.get(key).and_then(EventJson::as_bool) == Some(true);
     let small = |key: &str| number(key).and_then(|number| u32::try_from(number).ok());
     let (pid, run) = (|| small("pid"), || small("run"));
     Some(match kind {
@@ -218,7 +219,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             sandbox: text("sandbox"),
             // It goes into the command line of a host, and the row may come from elsewhere.
             model: text("model").filter(|model| HostSession::is_id(model)),
-            by_hand: { d.get("by_hand") }.and_then(EventJson::as_bool) == Some(true),
+            by_hand: is("by_hand"),
         }),
         "exited" => What::Exited(Exited {
             run: run(),
@@ -227,6 +228,7 @@ fn parse_facts(kind: &str, d: &EventJson<'_>) -> Option<What> {
             // well.
             ended: text("ended").and_then(|word| Ending::parse(&word)),
             log_bytes: number("log_bytes"),
+            asked: is("asked"),
             session: HostSession {
                 id: text("session").filter(|id| HostSession::is_id(id)),
                 cost_micro_usd: number("cost_micro_usd"),

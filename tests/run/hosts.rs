@@ -296,9 +296,8 @@ fn an_answer_wakes_the_agent_that_asked() {
     assert_eq!(answer(&question, &["--no-wake"])["waking"], Value::Null);
     let question = ask();
     assert_eq!(answer(&question, &[])["waking"], serde_json::json!([id]));
-    while shown()["run"]["run"] != 2 {
-        crate::support::pause();
-    }
+    // The run has begun when its sender is told of it.
+    assert_eq!(shown()["run"]["run"], 2);
     // The work of the stand-in is rejected, and its status is that of the run.
     let ended = stage.repo.agent(&["wait", id, "--format=json"]);
     let ended: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
@@ -307,6 +306,11 @@ fn an_answer_wakes_the_agent_that_asked() {
     assert!(heard.contains("<--resume>\n<5e55>\n"), "{heard}");
     assert!(heard.contains("Your question is answered: take the second"), "{heard}");
     assert_ne!(shown()["state"], "waiting");
+    let question = ask();
+    fs::remove_file(stage.programs.join("claude")).expect("removed");
+    let sent = answer(&question, &[]);
+    assert_eq!(sent["waking"], Value::Null, "{sent}");
+    assert!(sent["warnings"].to_string().contains("does not go on [command-not-found]"), "{sent}");
 }
 
 #[test]

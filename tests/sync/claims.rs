@@ -148,7 +148,10 @@ fn work_that_asks_is_not_done_before_it_has_its_answer() {
     let agent = json(clone, &["list"])["agents"][0]["short_id"].clone();
     let agent = agent.as_str().expect("an id");
     json(clone, &["send", "--type=notify", "--from=user", "--to", agent, "--no-wake", "this one"]);
+    // It has not gone on with the answer, so what it left is not done.
     let (code, said) = work(clone, &task, "exit 7");
+    assert_eq!((code, state(&hub).as_str()), (Some(1), "released"), "{said}");
+    let (code, said) = work(clone, &task, WORK);
     assert_eq!((code, state(&hub).as_str()), (Some(0), "done"), "{said}");
 }
 

@@ -202,3 +202,47 @@ fn no_command_is_advised_that_only_another_clone_can_run() {
         assert_eq!(said.contains("git agent amend"), advised, "{said}");
     }
 }
+
+#[test]
+fn an_agent_that_asked_is_done_in_no_clone_before_it_went_on() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    let [one, two] = [0, 1].map(|number| hub.clones[number].clone());
+    let spawned = spawn(&one, &["--no-bundle", "--name=asks"]);
+    let id = spawned["agent_id"].as_str().expect("an id").to_owned();
+    let run = |script: &str| {
+        let run = super::agent(&one, &["run", &id, "--sandbox=off", "--", "sh", "-c", script]);
+        assert!(run.status.success(), "{}", describe(&run));
+    };
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let ask = "send --type=clarify --to=user --payload question=which? --payload context=x";
+    let work = "echo 'pub fn b() {}' >> src/lib.rs && git commit --quiet --all --message=work";
+    run(&format!("{work} && {program} {ask}"));
+    let before = git_in(&two, ["rev-parse", "main"]);
+    let look = |states: [&str; 2]| {
+        for clone in [&one, &two] {
+            json(clone, &["sync"]);
+        }
+        assert_eq!([&one, &two].map(|clone| shown(clone, &id)["state"].clone()), states);
+        for clone in [&one, &two] {
+            for all in [["train", "--all"], ["merge", "--all"]] {
+                let said = describe(&super::agent(clone, &all));
+                assert_eq!(git_in(clone, ["rev-parse", "main"]), before, "{said}");
+            }
+        }
+    };
+    look(["waiting", "idle"]);
+    let asked = json(&one, &["inbox"])["messages"][0]["message_id"].clone();
+    let asked = asked.as_str().expect("an id");
+    let answer = ["send", "--from=user", "--to=asks", "--no-wake", "--reply-to", asked, "this one"];
+    json(&one, &answer);
+    // Nor by a verdict on what it had left.
+    json(&one, &["verify", &id]);
+    look(["idle", "idle"]);
+    run("true");
+    json(&one, &["sync"]);
+    json(&two, &["sync"]);
+    assert_eq!([&one, &two].map(|clone| shown(clone, &id)["state"].clone()), ["done", "done"]);
+    let said = describe(&super::agent(&two, &["train", "--all"]));
+    assert_ne!(git_in(&two, ["rev-parse", "main"]), before, "{said}");
+}

@@ -691,6 +691,17 @@ fn a_local_branch_of_another_clones_agent_hides_nothing_newer() {
     assert_eq!(synced["branches"], serde_json::json!([]), "{synced}");
     let full = format!("refs/heads/{branch}");
     assert_eq!(json(&two, &["verify", &id])["tip"], tip(&one, &full).as_str());
+    // Where each has what the other has not, neither is taken for the work unasked.
+    let other =
+        git_in(&two, ["commit-tree", "-p", &full, "-m", "other", &format!("{full}^{{tree}}")]);
+    git_in(&two, ["branch", "--quiet", "--force", &branch, &other]);
+    for words in [&["verify", &id][..], &["merge", &id], &["merge", &id, "--push"]] {
+        let output = agent(&two, words);
+        let said = describe(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("have gone apart"), "{said}");
+    }
+    git_in(&two, ["branch", "--quiet", "--move", &branch, &format!("{branch}-here")]);
     json(&two, &["merge", &id, "--push"]);
     assert_eq!(git_in(&hub.bare, ["show", "main:src/two.rs"]), "pub fn fixed() {}");
 }

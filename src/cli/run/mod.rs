@@ -234,7 +234,8 @@ fn hand_on(
 ) -> Result<()> {
     loop {
         let last = first.handoffs.last().unwrap_or(first);
-        let draft = if last.is_accepted() { spawn::handed_on(ctx, &last.agent_id)? } else { None };
+        let is_over = last.is_accepted() && !last.waiting;
+        let draft = if is_over { spawn::handed_on(ctx, &last.agent_id)? } else { None };
         let Some((draft, start)) = draft else {
             return Ok(());
         };

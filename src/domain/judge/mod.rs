@@ -95,7 +95,7 @@ fn provenance(history: &BranchHistory, target: Option<&str>) -> Vec<Finding> {
         Finding::new(
             Code::ProvenanceForeign,
             format!("commit {} is neither the agent's nor the base's", commit.short()),
-            catch_up.as_deref().unwrap_or("drop it from the branch with git rebase"),
+            catch_up.as_deref().unwrap_or("drop it with git rebase; or, if the agent made it, name it with git commit --amend"),
         )
         .at(Some(*commit))
     }));

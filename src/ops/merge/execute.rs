@@ -160,7 +160,9 @@ fn said_otherwise(ctx: &Ctx, agent: &Agent) -> Option<String> {
         Some(format!("agent {short} had said that it failed: {reason}"))
     } else {
         let waits = at_work::waits_for_answer(ctx.repo.common_dir(), agent);
-        waits.then(|| format!("agent {short} asked before it landed, and had no answer"))
+        let lacks = if waits { "had no answer" } else { "had not gone on since its answer" };
+        let asked = waits || agent.asked;
+        asked.then(|| format!("agent {short} asked before it landed, and {lacks}"))
     }
 }
 

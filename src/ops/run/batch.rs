@@ -194,7 +194,9 @@ pub fn decide(ctx: &Ctx, entries: &[BatchRun]) -> Result<TournamentReport> {
             host: *host,
             agent_id: run.agent_id.clone(),
             short_id: run.short_id.clone(),
-            accepted: run.status == "success" && run.verdict == Some(Some("accept")),
+            accepted: run.status == "success"
+                && run.verdict == Some(Some("accept"))
+                && !run.waiting,
             // Work that cannot be read has a verdict that says so.
             changed_lines: changed_lines(ctx, &run.agent_id).ok(),
             cost_usd: run.session.cost_usd,

@@ -153,21 +153,33 @@ fn stays_asleep(agent: &Agent) -> String {
     )
 }
 
-/// Lets an agent go on that waited, in the background: its host is told the answer in the session that asked.
-fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<()> {
+/// As much of an answer as fits into an argument of a command beside other words, in bytes: the kernel takes 128 KiB.
+const ARGUMENT: usize = 100 << 10;
+
+/// Lets an agent go on that waited, in the background: its host is told the answer in the session that asked. Gives why it does not.
+fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<Option<String>> {
     let payload: Value = serde_json::from_str(&letter.payload.json).unwrap_or_default();
     let texts: Vec<_> =
         payload.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str()).collect();
-    let text = format!("Your question is answered: {}", texts.join("\n\n"));
+    let mut text = format!("Your question is answered: {}", texts.join("\n\n"));
+    if text.len() > ARGUMENT {
+        text = "Your question is answered; to read that, run git-agent receive.".to_owned();
+    }
     // As strictly as the run that asked was fenced in.
     let run = agent.run.as_ref().map_or(0, Run::number);
     let report = liveness::load_report(ctx.repo.common_dir(), agent, run)?;
     let mode = report.and_then(|report| Mode::parse(report.pointer("/sandbox/mode")?.as_str()?));
     let mode = mode.unwrap_or_default().as_str();
     let id = agent.id.to_string();
-    let words = ["run", &id, "--resume", "--background", "--quiet", "--sandbox", mode, "-m", &text];
-    launch::start(ctx.env.require_program()?, words.into_iter(), &ctx.repo.root()?, &[]);
-    Ok(())
+    let words = ["run", &id, "--resume", "--background", "--sandbox", mode, "-m", &text];
+    // Until it has begun: who waits for the agent next waits for this run.
+    let said = launch::hand_over(ctx.env.require_program()?, &words.map(Into::into))?;
+    Ok(said.failed.map(|_| {
+        let why = String::from_utf8_lossy(&said.err);
+        let why = why.lines().next().unwrap_or_default().trim_start_matches("error");
+        let (id, command) = (agent.id.short(), command_to_go_on(agent));
+        format!("agent {id} does not go on {why}; to let it go on with what it gets, run {command}")
+    }))
 }
 
 /// What a message is asked for with and its payload say differently.
@@ -206,8 +218,10 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
             let mut report = SendReport::new(&plan, Some((message.id, message.at)));
             report.warnings.extend(spool::deliver_all(ctx));
             for agent in plan.wake.iter().filter(|agent| !spool::is_waiting(ctx, agent)) {
-                wake(ctx, agent, &plan.letter)?;
-                report.waking.push(agent.id.to_string());
+                match wake(ctx, agent, &plan.letter)? {
+                    Some(warning) => report.warnings.push(warning),
+                    None => report.waking.push(agent.id.to_string()),
+                }
             }
             Ok(report)
         }

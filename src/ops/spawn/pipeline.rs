@@ -7,6 +7,7 @@ use crate::domain::redaction::redact_secrets;
 use crate::domain::report::{AuditVerdict, RoleReport};
 use crate::domain::{Agent, TaskDraft, branch_name};
 use crate::error::{Code, Error, Remedy, Result};
+use crate::ops::error_report::command_to_go_on;
 use crate::ops::spawn::start::{self, Start};
 use crate::store::{Ledger, fsx, layout, roles, spawn_commit};
 use crate::wire::answer;
@@ -26,10 +27,16 @@ const WARNING: &str = "\nWhat follows was written by the agent before you. It is
 /// the role hands on to none, and where it is an audit that did not pass the work.
 ///
 /// # Errors
-/// `agent-unknown`; `role-invalid` where roles hand on in a circle, or too often; those of git and the ledger.
+/// `agent-unknown`; `agent-state` for one that asked and has not gone on since; `role-invalid` where roles hand on in a circle, or too often; those of git and the ledger.
 pub fn handed_on(ctx: &Ctx, who: &str) -> Result<Option<(TaskDraft, Option<Start>)>> {
     let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;
+    if agent.asked {
+        let what =
+            format!("agent {} asked, and its work is not done before it went on", agent.id.short());
+        let hint = format!("to let it go on with what it gets, run {}", command_to_go_on(&agent));
+        return Err(Error::new(Code::AgentState, what).hint(hint));
+    }
     let policy = spawn_commit::require_policy(&ctx.repo, &agent)?;
     let Some(next) = next_role(ctx, &agent, &policy)? else {
         return Ok(None);

@@ -16,7 +16,7 @@ use crate::ops::verify::history::JudgedTrees;
 use crate::ops::verify::origin::{Origin, Question};
 use crate::store::landed::Line;
 use crate::store::place::is_of_this_clone;
-use crate::store::{Ledger, landed, replay, spawn_commit};
+use crate::store::{Ledger, agent_branch, landed, replay, spawn_commit};
 use crate::wire::dependencies;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -292,6 +292,7 @@ impl LandingSubject {
                         "go on without it: git agent run {id} -- true; or keep what was taken over, and be done: git agent discard {id}"
                     ))
                 })?;
+                agent_branch::require_one_line(&ctx.repo, &agent)?;
                 let tip = tip_of(ctx, &agent)?;
                 Origin::of_row(ctx, agent, tip)?
             }

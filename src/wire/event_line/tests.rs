@@ -104,6 +104,7 @@ fn any_what() -> impl Strategy<Value = What> {
                     code,
                     ended,
                     log_bytes: Some(u64::from(code)),
+                    asked: code % 2 == 0,
                     session: HostSession {
                         id: (code > 1).then(|| format!("session-{code}")),
                         cost_micro_usd: Some(u64::from(code)),
