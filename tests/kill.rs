@@ -79,6 +79,26 @@ fn a_branch_name_that_a_discard_gave_back_is_not_given_again() {
 }
 
 #[test]
+fn a_name_means_no_agent_whose_spawn_was_killed() {
+    let named = format!("name = \"worker\"\n{TASK}");
+    for step in ["spawning", "branch", "spawned"] {
+        let repo = TestRepo::with_commit();
+        let first = repo.spawn_task(&named, &[]);
+        repo.agent_json(&["discard", "worker"]);
+        die_at(&repo, step, &named);
+        if step == "spawning" {
+            repo.agent_json(&["doctor", "--fix"]);
+            assert_eq!(repo.agent_json(&["show", "worker"])["agent_id"], first["agent_id"]);
+        }
+        let again = repo.agent(&["retry", "worker"]);
+        let said = describe(&again);
+        // One that was made but for its last step is there.
+        assert!(again.status.success() || said.contains("is ready and cannot"), "{step}: {said}");
+        assert_eq!(repo.agent_json(&["show", "worker"])["state"], "ready", "{step}");
+    }
+}
+
+#[test]
 fn whatever_a_kill_leaves_the_next_spawn_succeeds_and_cleans_up() {
     for step in STEPS {
         check(step, TASK);

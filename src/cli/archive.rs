@@ -141,10 +141,12 @@ impl Answer for ExpireReport {
             self.kept
         );
         if self.postponed > 0 {
-            text.push_str(&format!(
-                "expired, and deleted when there are more of them: {}\n",
-                self.postponed
-            ));
+            let why = if self.is_shared {
+                "kept because a remote has them"
+            } else {
+                "deleted when there are more of them"
+            };
+            text.push_str(&format!("expired, and {why}: {}\n", self.postponed));
         }
         text
     }

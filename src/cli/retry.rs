@@ -1,7 +1,7 @@
 //! `git agent retry` and `git agent adopt`: an agent from a task, or a worktree, that was there before
 
-use crate::agents::Ctx;
 use crate::agents::real_path::real_path;
+use crate::agents::{Ctx, half_made};
 use crate::cli::args::{OwnAgentArg, SyncArg};
 use crate::cli::spawn::{SpawnForm, make};
 use crate::cli::typed_task::TypedTaskArgs;
@@ -25,6 +25,10 @@ pub(super) struct RetryArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx, ui)?;
+    if !args.dry_run {
+        // A try that was killed is taken apart first, so that the name means the one before it.
+        half_made::sweep(ctx)?;
+    }
     let earlier = spawn::earlier_task(ctx, &who, args.base.as_deref())?;
     let mut plan = spawn::plan(ctx, earlier.draft, &earlier.options)?;
     plan.warnings.extend(earlier.warnings);

@@ -342,7 +342,7 @@ pub fn from_directory(here: &Path, glob: &str) -> String {
     for part in glob.split('/') {
         match part {
             "." => {}
-            ".." if !parts.is_empty() => {
+            ".." if parts.last().is_some_and(|last| last != "..") => {
                 parts.pop();
             }
             part => parts.push(part.to_owned()),
@@ -504,6 +504,8 @@ mod tests {
             ("packages/a", "../b/*.ts", "packages/b/*.ts"),
             ("packages/a", "../..", "**"),
             ("packages/a", "../../..", ".."),
+            ("packages/a", "../../../../src", "../../src"),
+            ("", "../..", "../.."),
             ("app/[slug]", "page.tsx", "app/[[]slug]/page.tsx"),
             ("src", "/etc/**", "/etc/**"),
             ("src", "~/x", "~/x"),

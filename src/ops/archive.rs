@@ -144,8 +144,11 @@ pub struct ExpireReport {
     pub deleted: Vec<String>,
     /// How many messages are left.
     pub kept: usize,
-    /// How many of them expired, but are too few to rewrite a long mailbox for.
+    /// How many of them expired, but are too few to rewrite a long mailbox for, or are kept because a remote has them.
     pub postponed: usize,
+    /// Whether a remote has them.
+    #[serde(skip)]
+    pub is_shared: bool,
 }
 
 impl ExpirePlan {
@@ -163,6 +166,7 @@ impl ExpirePlan {
             deleted: self.expiry.delete.iter().map(MessageId::to_string).collect(),
             kept: self.expiry.kept(),
             postponed: self.expiry.postponed,
+            is_shared: self.expiry.is_shared,
         }
     }
 }

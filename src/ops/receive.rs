@@ -12,9 +12,9 @@ use crate::agents::spool::{
 use crate::domain::message::{Handing, Kind};
 use crate::error::{Code, Result};
 use crate::ops::mail::{MessageReport, Standing};
-use crate::store::Mailbox;
 use crate::store::mailbox::reader::Watch;
 use crate::store::mailbox::{Open, Reader, Wanted};
+use crate::store::{Mailbox, lock};
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -147,6 +147,9 @@ fn by_receipt(
     spool: &Path,
 ) -> Result<Vec<MessageReport>> {
     require_own_reader(spool, reader)?;
+    // One command of the agent at a time: what another has left is no receipt before the supervisor has written it. Where there is no
+    // lock, a message may be handed out twice, and none is lost.
+    let alone = lock::hold_directory(spool);
     let waiting = mailbox.waiting(reader, wanted, ctx.now())?;
     let messages = look(mailbox, &waiting)?;
     if waiting.is_empty() {
@@ -162,6 +165,7 @@ fn by_receipt(
     {
         std::thread::sleep(LOOK);
     }
+    drop(alone);
     Ok(messages)
 }
 

@@ -181,7 +181,7 @@ fn holders(repo: &Repo, branch: &str, agents: Vec<Agent>) -> Result<Vec<Agent>> 
 }
 
 /// Which of the agents that go by one name, oldest first, it means: those that are live, else those that are being
-/// made, else the newest.
+/// made, else the newest, of those that were made if any was.
 fn meant(mut agents: Vec<Agent>) -> Vec<Agent> {
     let is_being_made = |agent: &Agent| agent.state == State::Spawning;
     if agents.iter().any(|agent| agent.state.is_live()) {
@@ -189,6 +189,9 @@ fn meant(mut agents: Vec<Agent>) -> Vec<Agent> {
     } else if agents.iter().any(is_being_made) {
         agents.retain(is_being_made);
     } else {
+        if agents.iter().any(|agent| agent.policy.is_some()) {
+            agents.retain(|agent| agent.policy.is_some());
+        }
         agents.drain(..agents.len().saturating_sub(1));
     }
     agents

@@ -11,6 +11,7 @@
 use super::fsx;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::system::{FencedHolder, HolderSearch};
+use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -202,6 +203,18 @@ pub fn try_hold(common_dir: &Path, name: &str) -> Result<Option<Guard>> {
     let file = open(&path).map_err(|error| fsx::not_writable(&path, error))?;
     let is_taken = try_lock(&file, &path, true)?;
     Ok(is_taken.then(|| Guard::of(file, path)))
+}
+
+/// Waits until no other command of ours has this directory for itself; it is ours until what is given is dropped. For commands behind one
+/// fence, which can make no lock file.
+///
+/// # Errors
+/// Those of opening and locking it.
+pub fn hold_directory(directory: &Path) -> std::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = File::from(rustix::fs::open(directory, flags, Mode::empty())?);
+    directory.lock()?;
+    Ok(directory)
 }
 
 fn open(path: &Path) -> std::io::Result<File> {

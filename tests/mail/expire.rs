@@ -50,6 +50,25 @@ fn what_all_have_read_goes_after_thirty_days_and_nothing_unread_ever() {
 }
 
 #[test]
+fn what_a_remote_has_is_not_deleted_for_the_next_union_to_bring_back() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    post(&repo, &["c"], "read", 0);
+    receive(&repo, "c", 1);
+    let remote = test.path().with_file_name("hub.git");
+    let remote = remote.to_str().expect("UTF-8");
+    test.git(["clone", "--quiet", "--bare", ".", remote]);
+    test.git(["remote", "add", "origin", remote]);
+    test.git(["config", "agent.sync", "all"]);
+    test.agent_json(&["sync"]);
+    let report = expire(&test, 90 * DAY, Retention::default());
+    assert_eq!((report.deleted.len(), report.postponed, report.is_shared), (0, 1, true));
+    let said = test.agent(&["inbox", "--expire", "--delete-after=0s"]);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("kept because a remote has them: 1"), "{said}");
+}
+
+#[test]
 fn an_agent_at_work_keeps_a_broadcast() {
     let test = TestRepo::with_commit();
     let agent = test.spawn_task(TASK, &["--name=worker"]);

@@ -173,6 +173,25 @@ fn a_running_agent_receives_nothing_of_others() {
 }
 
 #[test]
+fn of_several_receivers_of_a_running_agent_each_message_goes_to_one() {
+    let (test, id, _) = fenced();
+    let place = test.agent_json(&["path", &id])["worktree_abspath"].clone();
+    let worktree = PathBuf::from(place.as_str().expect("a path"));
+    for text in ["one", "two", "three"] {
+        test.agent_json(&["send", "--to", &id, text]);
+    }
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let script =
+        format!("for k in 1 2 3; do {program} receive --format=ndjson > src/$k 2>&1 & done; wait");
+    test.agent(&["run", &id, "--", "sh", "-c", &script]);
+    let count = |name: &str| {
+        let said = std::fs::read_to_string(worktree.join("src").join(name)).expect("readable");
+        said.matches("\"message_id\"").count()
+    };
+    assert_eq!(["1", "2", "3"].map(count).iter().sum::<usize>(), 3);
+}
+
+#[test]
 fn doctor_names_a_spool_that_nobody_collects() {
     let (test, id, spool) = fenced();
     send_spooled(&test, &spool, "hello");

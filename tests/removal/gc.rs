@@ -564,6 +564,21 @@ fn a_commit_that_comes_while_others_are_swept_keeps_its_agent() {
 }
 
 #[test]
+fn what_is_brought_back_while_others_are_swept_stays() {
+    let agent = Agent::spawned_in(TestRepo::with_commit(), TASK);
+    work(&agent);
+    agent.repo.agent_json(&["merge", &agent.id]);
+    let ctx = death::ctx(&agent.repo.path(), death::unwatched());
+    let plan = gc::plan(&ctx, GcOptions::default()).expect("a plan");
+    agent.repo.agent_json(&["undo"]);
+    let report = gc::execute(&ctx, plan).expect("swept");
+    let [item] = &report.agents[..] else { panic!("{report:?}") };
+    assert_eq!(item.action, "keep", "{report:?}");
+    assert!(item.why.contains("was merged when it was looked at"), "{item:?}");
+    assert!(agent.worktree.exists());
+}
+
+#[test]
 fn what_is_written_while_others_are_swept_keeps_its_agent() {
     let (agent, id, worktree) = two_landed();
     let ctx = death::ctx(&agent.repo.path(), death::unwatched());

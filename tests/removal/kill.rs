@@ -100,6 +100,21 @@ fn what_a_kill_put_aside_does_not_land_without_its_uncommitted_part() {
 }
 
 #[test]
+fn what_a_kill_put_aside_of_a_merged_agent_is_found_and_put_back() {
+    let agent = Agent::new();
+    agent.write("src/one.rs", "one\n");
+    agent.commit("one");
+    agent.repo.agent_json(&["merge", &agent.id]);
+    agent.write("src/later.rs", "later\n");
+    die_at(&agent, "aside");
+    let found = describe(&agent.repo.agent(&["doctor"]));
+    assert!(found.contains("worktrees.put-aside"), "{found}");
+    agent.repo.agent(&["doctor", "--fix"]);
+    assert_eq!(agent.git(&["status", "--porcelain"]), "?? src/later.rs");
+    assert_eq!(agent.repo.agent_json(&["show", &agent.id])["state"], "idle");
+}
+
+#[test]
 fn what_is_written_while_it_is_discarded_is_kept_too() {
     for step in ["aside", "kept", "salvaged"] {
         let agent = busy();

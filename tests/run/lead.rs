@@ -42,12 +42,17 @@ impl Stage {
     }
 
     fn command(&self, options: &[&str]) -> Command {
+        self.command_within(&["--scope=src/**"], options)
+    }
+
+    fn command_within(&self, scope: &[&str], options: &[&str]) -> Command {
         let mut command = agent_command(&self.repo.path());
         let path = std::env::var("PATH").expect("a path");
         command
             .env("PATH", format!("{}:{path}", self.beside.display()))
             .env("BESIDE", &self.beside)
-            .args(["run", "lead the others", "--name=lead", "--role=lead", "--scope=src/**"])
+            .args(["run", "lead the others", "--name=lead", "--role=lead"])
+            .args(scope)
             .args(["--host=claude", "--format=json", "--allow-write"])
             .arg(&self.beside)
             .args(options);
@@ -199,6 +204,21 @@ fn a_lead_gets_nothing_that_it_may_not_do_itself() {
     let notes = notes["messages"].as_array().expect("messages");
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(said.contains("out-of-scope") && said.contains("orchestrator-only"), "{said}");
+}
+
+#[test]
+fn a_lead_with_the_default_scope_gives_that_and_any_part_of_it_away() {
+    let stage = Stage::new(
+        r#"for scope in '' '--scope=src/**' '--scope=src/lib.rs --scope=README.md'; do
+            git-agent spawn -m "part $scope" $scope > "$BESIDE/said" 2>&1 || exit 1
+        done
+        # What the lead is denied stays denied.
+        if git-agent spawn -m "part hooks" --scope '.github/**' --scope '**' --new .github/workflows/x.yml; then exit 1; fi"#,
+    );
+    let output = stage.command_within(&[], &[]).output().expect("starts");
+    assert!(output.status.success(), "{}\n{}", describe(&output), stage.said("said"));
+    let agents = stage.repo.agent_json(&["list", "--all"]);
+    assert_eq!(agents["agents"].as_array().map(Vec::len), Some(4), "{agents}");
 }
 
 #[test]

@@ -135,6 +135,21 @@ fn work_that_may_not_land_does_not_win() {
 }
 
 #[test]
+fn one_that_did_nothing_does_not_win() {
+    let repo = TestRepo::with_commit();
+    let script = format!("{WORKS}\ncase \"$1\" in *long*) rm src/two.rs;; esac");
+    let output = compete(&repo, "2", &script, "--format=json");
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let winner = answer["tournament"]["winner"].as_str().expect("a winner");
+    assert_eq!(repo.agent_json(&["show", winner])["name"], "short");
+    repo.agent_json(&["train", winner]);
+    let repo = TestRepo::with_commit();
+    let output = compete(&repo, "2", &format!("{WORKS}\nrm src/two.rs"), "--format=text");
+    assert_eq!(output.status.code(), Some(1), "{}", describe(&output));
+    assert!(describe(&output).contains("no work may land"), "{}", describe(&output));
+}
+
+#[test]
 fn one_that_is_asked_to_end_has_no_winner() {
     let repo = TestRepo::with_commit();
     let task = beside(&repo, "task.toml");

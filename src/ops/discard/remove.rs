@@ -148,13 +148,23 @@ fn look_again(
     alone: Guard,
 ) -> Result<Leaving, RemovalEnd> {
     let agent = ctx.ledger().agent(plan.agent.spawn_commit)?;
-    let (before, landed_on) = (plan.site.tip, plan.landed_on);
+    let (before, was) = (plan.site.tip, plan.agent.state);
+    let landed_on = plan.landed_on;
     let plan = plan_for(ctx, agent.unwrap_or(plan.agent), plan.options, around)?;
     let DiscardPlan { agent, options, site, .. } = plan;
-    // What came meanwhile was not judged.
-    if options.unmoved && site.tip != before {
-        let what =
-            format!("the branch of agent {} has moved since it was looked at", agent.id.short());
+    // What came meanwhile was not judged, and what was brought back meanwhile is not over. That it has landed is said by the sweep itself.
+    let is_decided = agent.state != was && agent.state != State::Merged;
+    let short = agent.id.short();
+    let changed = match options.unmoved {
+        true if site.tip != before => {
+            Some(format!("the branch of agent {short} has moved since it was looked at"))
+        }
+        true if is_decided => {
+            Some(format!("agent {short} was {was} when it was looked at, and is {}", agent.state))
+        }
+        _ => None,
+    };
+    if let Some(what) = changed {
         return Err(Error::new(Code::LostRace, what).into());
     }
     let report = DiscardReport::new(ctx, reporter, &agent, &site);

@@ -62,8 +62,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             }
             continue;
         }
-        let aside = layout::aside(&path, &worktree.name);
-        if aside.symlink_metadata().is_ok() {
+        if let Some(aside) = is_aside(&path, &worktree.name) {
             // A discard that is under way holds the agent's lock; one that was killed does not.
             if alone(ctx, agent.id).is_ok() {
                 found.push(put_aside(agent, path, aside));
@@ -98,11 +97,13 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         });
     }
     // What landed or was turned down keeps its worktree until it is discarded.
-    for agent in survey.rows().iter().filter(|agent| !agent.state.is_open()) {
-        if let Some(worktree) = survey.worktree(agent)
-            && survey.is_at_rest(ctx, agent)
-        {
-            found.extend(led_away(ctx, survey, agent, &worktree.path));
+    for agent in survey.rows().iter().filter(|it| !it.state.is_open() && !unfinished(it)) {
+        let Some(worktree) = survey.worktree(agent) else { continue };
+        if survey.is_at_rest(ctx, agent) {
+            let path = &worktree.path;
+            let aside = is_aside(path, &worktree.name);
+            let aside = aside.map(|aside| put_aside(agent, path.clone(), aside));
+            found.extend(aside.or_else(|| led_away(ctx, survey, agent, path)));
         }
     }
     found.extend(unlinked_agents(ctx, survey));
@@ -364,6 +365,12 @@ fn discard_unfinished(agent: &Agent) -> DoctorFinding {
         discard::sweep(ctx, &report.trash);
         Ok("completed it".to_owned())
     })
+}
+
+/// Where a discard has put a worktree that is not in its place.
+fn is_aside(path: &Path, name: &str) -> Option<PathBuf> {
+    let aside = layout::aside(path, name);
+    (path.symlink_metadata().is_err() && aside.symlink_metadata().is_ok()).then_some(aside)
 }
 
 fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> DoctorFinding {

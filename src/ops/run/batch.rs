@@ -162,7 +162,7 @@ pub struct AttemptReport {
     pub agent_id: String,
     /// The first eight hex digits of the id.
     pub short_id: String,
-    /// Whether its work may land.
+    /// Whether it has work that may land, and waits for no answer.
     pub accepted: bool,
     /// How many lines it changed; absent where that could not be determined.
     pub changed_lines: Option<usize>,
@@ -195,8 +195,8 @@ pub fn decide(ctx: &Ctx, entries: &[BatchRun]) -> Result<TournamentReport> {
             agent_id: run.agent_id.clone(),
             short_id: run.short_id.clone(),
             accepted: run.status == "success"
-                && run.verdict == Some(Some("accept"))
-                && !run.waiting,
+                && !run.waiting
+                && run.verify.as_ref().is_some_and(|report| report.verdict.can_land()),
             // Work that cannot be read has a verdict that says so.
             changed_lines: changed_lines(ctx, &run.agent_id).ok(),
             cost_usd: run.session.cost_usd,

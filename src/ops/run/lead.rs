@@ -20,7 +20,7 @@ use crate::domain::oid::Oid;
 use crate::domain::sandbox::{Enforcement, Layering, Mode};
 use crate::domain::scope::{Intersection, ScopeLanguage};
 use crate::domain::task::parse_duration;
-use crate::error::{Code, Error, Remedy, Result};
+use crate::error::{Code, Error, Result};
 use crate::hosts;
 use crate::ops::error_report::ErrorReport;
 use crate::ops::run::RunPlan;
@@ -494,15 +494,26 @@ fn require_within(inner: &Policy, outer: &Policy) -> Result<()> {
         return Err(refuse(format!("the role {} changes files", inner.role)));
     }
     let invalid = |rule| Error::new(Code::RepoCorrupt, rule);
+    let [allowed, denied] = inner.globs().map_err(invalid)?;
+    let inner_opened = inner.opened_globs().map_err(invalid)?;
     let inner = inner.language().map_err(invalid)?;
     let [outer_allowed, outer_denied] = outer.globs().map_err(invalid)?;
     let opened = outer.opened_globs().map_err(invalid)?;
     let everything = [Glob::parse("**").map_err(invalid)?];
-    // What is in the scope and not in the whitelist of the other; then what is in the scope and in the other's denylist.
-    let mut beyond = vec![ScopeLanguage::new(&everything, &outer_allowed)];
-    for denied in &outer_denied {
-        let opened = opened.get(denied).map_or(&[][..], Vec::as_slice);
-        beyond.push(ScopeLanguage::new(std::slice::from_ref(denied), opened));
+    // What is in the scope and not in the whitelist of the other; then what is in the scope and in the other's denylist. What both say in
+    // the same words is not compared: whole default scopes are more than a comparison can go through.
+    let mut beyond = Vec::new();
+    let allows_all = outer_allowed.contains(&everything[0]);
+    if !allows_all && !allowed.iter().all(|glob| outer_allowed.contains(glob)) {
+        beyond.push(ScopeLanguage::new(&everything, &outer_allowed));
+    }
+    for glob in &outer_denied {
+        let opened = opened.get(glob);
+        if denied.contains(glob) && inner_opened.get(glob) == opened {
+            continue;
+        }
+        let opened = opened.map_or(&[][..], Vec::as_slice);
+        beyond.push(ScopeLanguage::new(std::slice::from_ref(glob), opened));
     }
     for found in beyond.iter().map(|beyond| inner.intersection(beyond)) {
         let what = match found {
@@ -510,7 +521,7 @@ fn require_within(inner: &Policy, outer: &Policy) -> Result<()> {
             Intersection::Witness(path) => format!("{path} is out of its scope"),
             Intersection::Unknown => "its scope cannot be compared with that one".to_owned(),
         };
-        return Err(refuse(what).remedy("to see what it may touch", Remedy::Agents));
+        return Err(refuse(what).hint("to see what it may touch, run git agent show"));
     }
     Ok(())
 }

@@ -40,8 +40,10 @@ pub struct Expiry {
     pub archive: Vec<(Reader, Vec<MessageId>)>,
     /// What is deleted, oldest first.
     pub delete: Vec<MessageId>,
-    /// How many expired messages are too few to rewrite a long chain for.
+    /// How many expired messages are too few to rewrite a long chain for, or are in a chain that a remote has.
     pub postponed: usize,
+    /// Whether a remote has the chain: the next union would bring back what was deleted, beside a copy of what was not.
+    pub is_shared: bool,
     /// The messages that stay, oldest first, and the parents that they have.
     keep: Vec<(Oid, Vec<Oid>)>,
     /// What was looked at.
@@ -92,7 +94,14 @@ pub fn plan(
         .filter(|(_, _, envelope)| is_expired(envelope))
         .map(|(commit, _, _)| *commit)
         .collect();
-    let is_worth_it = total <= SHORT || expired.len() * SHARE >= total;
+    let is_shared = |remote: &String| -> Result<bool> {
+        let copy = layout::fetched_ref(Chain::Mail.refname(), remote);
+        Ok(mailbox.repo.tip(&copy)?.oid().is_some())
+    };
+    for remote in mailbox.repo.remotes()? {
+        expiry.is_shared |= is_shared(&remote)?;
+    }
+    let is_worth_it = !expiry.is_shared && (total <= SHORT || expired.len() * SHARE >= total);
     if !is_worth_it {
         expiry.postponed = expired.len();
     }
