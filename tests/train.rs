@@ -597,6 +597,9 @@ fn the_checks_of_every_agent_run_on_what_lands() {
     let commands = &answer["runs"][0]["commands"];
     let expected = ["sh check.sh", "test -e parts/own && test ! -e parts/1"];
     assert_eq!(*commands, serde_json::json!(expected));
+    // The verdict of the checks lands with the work.
+    let landed = fleet.repo.agent_json(&["show", &fleet.agents[0]]);
+    assert_eq!(landed["verdict"], "accept", "{landed:#}");
 }
 
 #[test]

@@ -402,6 +402,19 @@ fn of_two_undos_of_one_operation_the_second_is_told_that_it_is_taken_back() {
 }
 
 #[test]
+fn what_was_decided_about_again_since_the_plan_is_not_taken_back() {
+    let team = team(1);
+    team.json(&["merge", team.id(0)]);
+    let ctx = death::ctx(&team.repo.path(), death::unwatched());
+    let plan = undo::plan(&ctx, &UndoOptions::default()).expect("a plan");
+    team.json(&["discard", team.id(0)]);
+    let before = seen(&team);
+    let error = undo::execute(&ctx, &plan).expect_err("it was discarded");
+    assert!(error.to_string().contains("was decided about again"), "{error}");
+    assert_eq!(seen(&team), before);
+}
+
+#[test]
 fn an_agent_takes_nothing_back_and_another_clone_neither() {
     let team = team(1);
     let landed = team.land(0);

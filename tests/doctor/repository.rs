@@ -376,6 +376,19 @@ fn kept_work_that_is_gone_is_named_as_long_as_it_is() {
 }
 
 #[test]
+fn a_commit_that_was_picked_by_hand_did_not_have_to_be_kept() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "");
+    agent.repo.agent_json(&["commit", &agent.id, "-m", "two"]);
+    agent.repo.write("README.md", "# Other\n");
+    agent.repo.commit_all("meanwhile");
+    agent.repo.git(["cherry-pick", &agent.branch]);
+    agent.repo.agent_json(&["merge", &agent.id]);
+    let (status, report) = examine(&agent.repo, &[]);
+    assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+}
+
+#[test]
 fn of_work_that_landed_only_a_squash_has_to_be_kept() {
     // The bundle that was judged, and the tip.
     for (method, count) in [("--squash", "2 commits"), ("--no-ff", "a commit")] {

@@ -311,7 +311,13 @@ impl Claim {
         let Ok(commit) = repo.read_commit(landed) else {
             return Ok(false);
         };
-        let ours = commit.trailer("Agent-Id") == Some(agent.to_string().as_str());
+        // A copy of the agent's own commit, as a cherry-pick makes one, has the trailer too.
+        let is_copy = repo.read_commit(self.commit).is_ok_and(|tip| {
+            let by =
+                [self.commit, landed].map(|oid| repo.read_raw_commit(oid).ok()?.header("author"));
+            tip.message == commit.message && by[0] == by[1]
+        });
+        let ours = !is_copy && commit.trailer("Agent-Id") == Some(agent.to_string().as_str());
         // A merge commit holds the tip as its parent, so nothing had to be kept of it.
         Ok(ours && commit.parents.len() == 1 && !repo.is_ancestor(self.commit, landed)?)
     }

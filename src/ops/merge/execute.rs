@@ -223,7 +223,8 @@ fn outcome_of(
 fn with_landing(plan: &MergePlan, landed: Option<&LandedWork>) -> Vec<What> {
     let agent = &plan.agent;
     let is_new = agent.verdict.as_ref() != Some(&plan.verdict);
-    let is_recorded = plan.is_whole && is_new && agent.may(Move::Accept).is_ok();
+    let is_whole = plan.is_whole && plan.is_checked;
+    let is_recorded = is_whole && is_new && agent.may(Move::Accept).is_ok();
     let verdict = is_recorded.then(|| What::Verified(plan.verdict.clone()));
     let commit = landed.map(|one| What::Committed { commit: one.tip, tree: plan.work.tree });
     verdict.into_iter().chain(commit).collect()

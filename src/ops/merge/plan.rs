@@ -6,7 +6,9 @@ use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, publish, worktree};
 use crate::domain::event::Verified;
 use crate::domain::evidence::MergeOutcome;
-use crate::domain::{Agent, Isolation, Move, Oid, RepositorySettings, State, Verdict, branch_name};
+use crate::domain::{
+    Agent, FindingCode, Isolation, Move, Oid, RepositorySettings, State, Verdict, branch_name,
+};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Checkout, Repo, Tip};
 use crate::ops::merge::message::LandingText;
@@ -40,8 +42,10 @@ pub struct MergePlan {
     pub merged_tree: Oid,
     /// The verdict that accepted it, as the ledger records one.
     pub verdict: Verified,
-    /// Whether that verdict left nothing out and is about a branch of this clone, so that the row gets it with the landing.
+    /// Whether that verdict is about a branch of this clone and its whole bundle, so that the row gets it with the landing.
     pub is_whole: bool,
+    /// Whether the check commands had a say in it.
+    pub is_checked: bool,
     /// How it lands.
     pub method: Method,
     /// Whether what is there lands although something works in the agent.
@@ -283,7 +287,8 @@ fn planned(
             droppings: verdict.droppings.clone(),
         },
         merged_tree,
-        is_whole: !verdict.is_partial()
+        is_checked: !verdict.has(FindingCode::CommandsSkipped),
+        is_whole: !verdict.lacks_bundle()
             && agent_branch::local(repo, &agent)?.oid() == Some(verdict.tip),
         verdict: verdict.recorded(),
         method,

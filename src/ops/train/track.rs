@@ -436,8 +436,7 @@ impl Stacking<'_, '_, '_> {
         };
         for (candidate, tree) in layers {
             let plan = &numbered(&self.candidates, candidate)?.plan;
-            let into = Some(plan.target.clone());
-            let verdict = Verified { merged_tree: Some(tree), into, ..plan.verdict.clone() };
+            let verdict = green(plan, tree);
             self.checks.keep_train_tree(plan.agent.id, &verdict, top);
             self.record(candidate, Move::Accept, verdict)?;
             self.decide(candidate, CandidateFate::Accepted(tree))?;
@@ -449,10 +448,14 @@ impl Stacking<'_, '_, '_> {
         // The plans were judged where the target was then; stacks of this train have moved it
         // since, and the trees are theirs.
         let plan = |(candidate, merged_tree): &(usize, Oid)| {
+            let plan = numbered(&self.candidates, *candidate)?.plan.clone();
+            // What the plan was judged without, the checks of the stack have said since.
             Ok(MergePlan {
                 base: self.tip,
                 merged_tree: *merged_tree,
-                ..numbered(&self.candidates, *candidate)?.plan.clone()
+                verdict: green(&plan, *merged_tree),
+                is_checked: true,
+                ..plan
             })
         };
         let plans: Vec<MergePlan> = layers.iter().map(plan).collect::<Result<_>>()?;
@@ -539,4 +542,10 @@ impl Stacking<'_, '_, '_> {
             other => other,
         }
     }
+}
+
+/// The verdict by which the row says that the checks passed with this agent's work, and with which tree.
+fn green(plan: &MergePlan, tree: Oid) -> Verified {
+    let into = Some(plan.target.clone());
+    Verified { merged_tree: Some(tree), into, ..plan.verdict.clone() }
 }

@@ -1,6 +1,6 @@
 //! The steps of an undo, in the order that makes every stop harmless.
 
-use super::operations::{self, BranchMove, Obstacle};
+use super::operations::{self, BranchMove, Obstacle, Operation};
 use super::{STEPS, UndoPlan, refusal, require_unblocked};
 use crate::agents::branch_swap::{UnderLock, move_with_worktrees};
 use crate::agents::ctx::Ctx;
@@ -31,7 +31,11 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     let repo = &ctx.repo;
     let mut report = plan.answer("undone");
     let landings = lock::hold(repo.common_dir(), layout::LANDING_LOCK)?;
-    require_open(ctx, plan)?;
+    // Asked again under the lock: another command may have decided about an agent since the plan.
+    let operation = require_open(ctx, plan)?;
+    if let Some(obstacle) = operation.obstacle() {
+        return Err(refusal(ctx, &operation, obstacle)?);
+    }
     // The commits of all reverts are made first, so that a conflict is found before any branch has moved.
     let reverts = Reverts::make(ctx, plan)?;
     report.moves.extend(reverts.moves.iter().map(BranchMoveReport::from));
@@ -115,18 +119,18 @@ pub fn rehearse(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     plan.report(ctx)
 }
 
-/// Checks, under the lock of landings, that no other undo has taken back what the plan is about.
+/// What the plan is about, as the rows tell it now, under the lock of landings. No other undo may have taken a part of it back.
 ///
 /// # Errors
 /// `agent-state`; those of the ledger.
-fn require_open(ctx: &Ctx, plan: &UndoPlan) -> Result<()> {
+fn require_open(ctx: &Ctx, plan: &UndoPlan) -> Result<Operation> {
     let mut operation = operations::meant(ctx, Some(plan.operation.as_str()))?;
     let is_planned = |key: Oid| plan.agents.iter().any(|agent| agent.spawn_commit == key);
     operation.parts.retain(|part| is_planned(part.spawn_commit));
     if operation.parts.iter().any(|part| part.is_taken_back) {
         return Err(refusal(ctx, &operation, Obstacle::TakenBack)?);
     }
-    Ok(())
+    Ok(operation)
 }
 
 /// One event for each agent, all by one commit of the ledger. What is discarded again says so itself.
