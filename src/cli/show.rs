@@ -205,9 +205,14 @@ impl Answer for ShowReport {
             text.push_str(&format!("{} {how} {short}\n", paint(HINT, "hint:")));
         }
         if self.standing.worktree_gone.known() == Some(&true) {
-            let how = "what was committed is in its branch; to make the worktree again, run git agent rescue";
-            let short = &agent.short_id;
-            text.push_str(&format!("{} {how} {short} --reopen\n", paint(HINT, "hint:")));
+            let how = match self.standing.tip.known() {
+                Some(_) => format!(
+                    "what was committed is in its branch; to make the worktree again, run git agent rescue {} --reopen",
+                    agent.short_id
+                ),
+                None => "its branch is gone, too; to see what is left, run git agent doctor".to_owned(),
+            };
+            text.push_str(&format!("{} {how}\n", paint(HINT, "hint:")));
         }
         if let Some(operation) = seen_until(&self.events) {
             let how = "to see what changed since then, run git agent diff";

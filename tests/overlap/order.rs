@@ -76,6 +76,17 @@ fn the_best_order_lands_more_than_the_oldest_first() {
 }
 
 #[test]
+fn what_landed_as_a_squash_does_not_conflict_with_what_comes_after_it() {
+    let repo = repo();
+    let agent = done(&repo, "again", &[("a/one", 3)]);
+    repo.agent_json(&["merge", "again", "--squash"]);
+    agent.write("a/one", &lines(&[(3, "second")]));
+    repo.agent_json(&["mark", "done", "again"]);
+    let report = repo.agent_json(&["overlap", "--order"]);
+    assert_eq!(report["order"][0]["state"], "clean", "{report:#}");
+}
+
+#[test]
 fn there_may_be_nothing_to_land() {
     let repo = repo();
     spawn(&repo, "one", &["a/**"]);

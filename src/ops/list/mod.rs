@@ -161,16 +161,20 @@ pub fn each(
         let report = reporter.agent_at(agent, places.of(agent));
         ListedAgent::new(report, standing, options)
     };
-    if options.sort != Sort::Activity {
+    if !matches!(options.sort, Sort::Activity | Sort::State) {
         return survey(ctx, &wanted, &places, |agent, standing| on(row(agent, standing)));
     }
-    // When an agent was last at work is known only after all were looked at.
+    // When an agent was last at work, and whether it is idle, is known only after all were looked at.
     let mut rows = Vec::with_capacity(wanted.len());
     survey(ctx, &wanted, &places, |agent, standing| {
         rows.push(row(agent, standing));
         Ok(())
     })?;
-    by_activity(&mut rows);
+    if options.sort == Sort::Activity {
+        by_activity(&mut rows);
+    } else {
+        rows.sort_by_key(|row| State::parse(row.agent.state));
+    }
     rows.into_iter().try_for_each(on)
 }
 

@@ -1,7 +1,7 @@
 //! Which agents' work conflicts, tried out by git in the object database.
 
 use super::Scene;
-use crate::agents::work::simulated;
+use crate::agents::work::{simulated, to_merge};
 use crate::agents::work::uncommitted::tree_with;
 use crate::agents::{Ctx, parallel};
 use crate::domain::Oid;
@@ -188,6 +188,15 @@ fn commits(ctx: &Ctx, scene: &mut Scene, agents: &BTreeSet<usize>) -> Result<BTr
             Ok(commit) => drop(commits.insert(index, commit)),
             Err(error) => problems
                 .push((live.agent.id, format!("its uncommitted work could not be read: {error}"))),
+        }
+    }
+    // What has landed in another form does not conflict with what comes after it.
+    for (index, commit) in &mut commits {
+        let live = scene.agent(*index)?;
+        match live.target_tip.map(|target| to_merge(ctx, &live.agent, target, *commit)) {
+            Some(Ok(stand_in)) => *commit = stand_in,
+            Some(Err(error)) => problems.push((live.agent.id, error.to_string())),
+            None => {}
         }
     }
     scene.problems.append(&mut problems);
