@@ -402,6 +402,17 @@ fn of_two_undos_of_one_operation_the_second_is_told_that_it_is_taken_back() {
 }
 
 #[test]
+fn a_merged_agent_that_comes_back_is_not_locked() {
+    let team = team(1);
+    team.json(&["merge", team.id(0)]);
+    team.json(&["discard", team.id(0)]);
+    team.json(&["undo"]);
+    let worktrees = team.repo.git(["worktree", "list", "--porcelain"]);
+    assert!(worktrees.contains(&team.id(0)[..8]), "{worktrees}");
+    assert!(!worktrees.contains("locked"), "{worktrees}");
+}
+
+#[test]
 fn what_was_decided_about_again_since_the_plan_is_not_taken_back() {
     let team = team(1);
     team.json(&["merge", team.id(0)]);

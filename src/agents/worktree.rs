@@ -139,14 +139,18 @@ pub(crate) fn require_linked(repo: &Repo, id: AgentId, code: Code) -> Result<()>
 /// # Errors
 /// `agent-state`.
 pub(crate) fn require_in_place(repo: &Repo, agent: &Agent) -> Result<()> {
-    let name = layout::worktree_name(agent.id);
-    let is_aside =
-        repo.worktree(&name).is_some_and(|worktree| layout::aside(&worktree.path, &name).exists());
-    if !is_aside {
+    let place = repo.worktree(&layout::worktree_name(agent.id));
+    if place.is_none_or(|worktree| put_aside(&worktree.path, &worktree.name).is_none()) {
         return Ok(());
     }
     let what = format!("agent {} is half discarded, and its files are aside", agent.id.short());
     Err(Error::new(Code::AgentState, what).remedy("to see and repair it", Remedy::Repair))
+}
+
+/// Where a discard has put a worktree of this name that is not in its place.
+pub(crate) fn put_aside(path: &Path, name: &str) -> Option<PathBuf> {
+    let aside = layout::aside(path, name);
+    (fs::symlink_metadata(path).is_err() && fs::symlink_metadata(&aside).is_ok()).then_some(aside)
 }
 
 /// The layer of an agent whose worktree git does not know any more.

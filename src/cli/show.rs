@@ -210,7 +210,9 @@ impl Answer for ShowReport {
                     "what was committed is in its branch; to make the worktree again, run git agent rescue {} --reopen",
                     agent.short_id
                 ),
-                None => "its branch is gone, too; to see what is left, run git agent doctor".to_owned(),
+                None => {
+                    "its branch is gone, too; to see what is left, run git agent doctor".to_owned()
+                }
             };
             text.push_str(&format!("{} {how}\n", paint(HINT, "hint:")));
         }

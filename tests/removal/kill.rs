@@ -93,9 +93,13 @@ fn what_a_kill_put_aside_does_not_land_without_its_uncommitted_part() {
     let agent = busy();
     die_at(&agent, "aside");
     let before = agent.repo.git(["rev-parse", "main"]);
-    let output = agent.repo.agent(&["merge", &agent.id]);
-    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
-    assert!(describe(&output).contains("half discarded"), "{}", describe(&output));
+    let rows = agent.repo.git(["rev-parse", "refs/notes/agents"]);
+    for verb in ["merge", "verify"] {
+        let output = agent.repo.agent(&[verb, &agent.id]);
+        assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+        assert!(describe(&output).contains("half discarded"), "{}", describe(&output));
+    }
+    assert_eq!(agent.repo.git(["rev-parse", "refs/notes/agents"]), rows, "no verdict");
     assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
 }
 

@@ -62,7 +62,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             }
             continue;
         }
-        if let Some(aside) = is_aside(&path, &worktree.name) {
+        if let Some(aside) = worktree::put_aside(&path, &worktree.name) {
             // A discard that is under way holds the agent's lock; one that was killed does not.
             if alone(ctx, agent.id).is_ok() {
                 found.push(put_aside(agent, path, aside));
@@ -101,7 +101,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         let Some(worktree) = survey.worktree(agent) else { continue };
         if survey.is_at_rest(ctx, agent) {
             let path = &worktree.path;
-            let aside = is_aside(path, &worktree.name);
+            let aside = worktree::put_aside(path, &worktree.name);
             let aside = aside.map(|aside| put_aside(agent, path.clone(), aside));
             found.extend(aside.or_else(|| led_away(ctx, survey, agent, path)));
         }
@@ -365,12 +365,6 @@ fn discard_unfinished(agent: &Agent) -> DoctorFinding {
         discard::sweep(ctx, &report.trash);
         Ok("completed it".to_owned())
     })
-}
-
-/// Where a discard has put a worktree that is not in its place.
-fn is_aside(path: &Path, name: &str) -> Option<PathBuf> {
-    let aside = layout::aside(path, name);
-    (path.symlink_metadata().is_err() && aside.symlink_metadata().is_ok()).then_some(aside)
 }
 
 fn put_aside(agent: &Agent, path: PathBuf, aside: PathBuf) -> DoctorFinding {

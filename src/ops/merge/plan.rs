@@ -3,7 +3,7 @@
 use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::{index_scratch, pull};
 use crate::agents::work::{simulated, stacked};
-use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, publish, worktree};
+use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, publish};
 use crate::domain::event::Verified;
 use crate::domain::evidence::MergeOutcome;
 use crate::domain::{
@@ -133,7 +133,6 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
         at_work::require_at_rest(ctx, &agent)?;
     }
     publish::require_caught_up(ctx, &agent)?;
-    worktree::require_in_place(&ctx.repo, &agent)?;
     let place = LandingPlace::find(ctx, &agent, options)?;
     if !ctx.repo.is_scratch() {
         // A landing with `--now` that was killed before its row was written is written down first: only then is it known which

@@ -1,8 +1,8 @@
 //! Which agents' work conflicts, tried out by git in the object database.
 
 use super::Scene;
-use crate::agents::work::{simulated, to_merge};
 use crate::agents::work::uncommitted::tree_with;
+use crate::agents::work::{simulated, to_merge};
 use crate::agents::{Ctx, parallel};
 use crate::domain::Oid;
 use crate::domain::named::named;

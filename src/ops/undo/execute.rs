@@ -6,6 +6,7 @@ use crate::agents::branch_swap::{UnderLock, move_with_worktrees};
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::{names, worktree};
+use crate::domain::State;
 use crate::domain::event::What;
 use crate::domain::id::OperationId;
 use crate::domain::oid::Oid;
@@ -88,6 +89,10 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     for before in &plan.agents {
         let now = ledger.agent(before.spawn_commit)?;
         let now = now.unwrap_or_else(|| before.clone());
+        // One that was brought back as what it was, merged or turned down, holds nothing.
+        if matches!(now.state, State::Merged | State::Rejected) {
+            worktree::release(ctx, &now);
+        }
         if now.binding_policy() != before.binding_policy()
             && let Some(policy) = now.binding_policy()
             && let Err(error) = amend::tell(ctx, &now, policy)

@@ -292,6 +292,7 @@ impl LandingSubject {
                         "go on without it: git agent run {id} -- true; or keep what was taken over, and be done: git agent discard {id}"
                     ))
                 })?;
+                worktree::require_in_place(&ctx.repo, &agent)?;
                 agent_branch::require_one_line(&ctx.repo, &agent)?;
                 let tip = tip_of(ctx, &agent)?;
                 Origin::of_row(ctx, agent, tip)?
