@@ -47,6 +47,9 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &DiffArgs) -> Result<Exit> {
     let paths = from_here.map(|(here, path)| if is_magic(path) { path.clone() } else { here });
     let paths: Vec<String> = paths.collect();
     let mut report = diff::diff(ctx, &args.agent.or_current(ctx, ui)?, since.as_ref())?;
+    if report.is_partial {
+        ui.warn("its worktree is not in its place, so only what is committed is shown; to see why, run git agent doctor");
+    }
     if ui.format() != Format::Text {
         if args.patch && !args.name_only {
             let mut patch = KeptText::default();

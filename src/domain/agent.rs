@@ -556,7 +556,7 @@ impl Agent {
             return;
         }
         self.finished = true;
-        self.asked = exited.asked;
+        self.asked = exited.asked && !self.declared;
         let step = if exited.is_success() { Move::RunSucceeded } else { Move::RunFailed };
         let Some(state) = self.state.after(step, self.declared) else {
             return;

@@ -69,6 +69,7 @@ pub fn ask(
     if let Some(refused) = answered.refused {
         let code = Code::ALL.iter().find(|code| code.name() == refused.code);
         let error = Error::new(*code.unwrap_or(&Code::Bug), refused.message);
+        let error = refused.details.into_iter().fold(error, Error::detail);
         return Err(refused.hints.into_iter().fold(error, Error::hint));
     }
     if let Some(tip) = &answered.tip {

@@ -5,7 +5,7 @@ use crate::domain::{Agent, Event, Oid, OperationId, What};
 use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::diff::{Detail, DiffSink, Filter};
 use crate::ops::agent_report::BaseReport;
-use crate::store::spawn_commit;
+use crate::store::{layout, spawn_commit};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -34,6 +34,9 @@ pub struct DiffReport {
     /// The lines, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
+    /// Whether it has a worktree that is not in its place, so that what is not committed is not seen.
+    #[serde(skip)]
+    pub is_partial: bool,
 }
 
 /// One changed path.
@@ -94,6 +97,8 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
             })
             .collect(),
         patch: None,
+        is_partial: live.place.is_none()
+            && ctx.repo.worktree(&layout::worktree_name(live.agent.id)).is_some(),
     })
 }
 

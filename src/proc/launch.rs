@@ -134,18 +134,25 @@ pub struct HandedOver {
 }
 
 /// Starts this program with other words and waits until it lets go of us with [`detach`]: it speaks into
-/// pipes, shares our standard input, and hears what the terminal sends as we do.
+/// pipes, shares our standard input, and hears what the terminal sends as we do. With a `directory` it is called as from there.
 ///
 /// # Errors
 /// `io` when it cannot be started.
-pub fn hand_over(program: &Path, words: &[OsString]) -> Result<HandedOver> {
+pub fn hand_over(
+    program: &Path,
+    words: &[OsString],
+    directory: Option<&Path>,
+) -> Result<HandedOver> {
     let fail = |error| Error::io("could not start a run in the background", error);
-    let mut child = Command::new(program)
-        .args(words)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(fail)?;
+    let mut command = Command::new(program);
+    if let Some(directory) = directory {
+        for variable in LOCAL_VARIABLES {
+            command.env_remove(variable);
+        }
+        command.current_dir(directory).stdin(Stdio::null());
+    }
+    let mut child =
+        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(fail)?;
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let read = std::thread::scope(|scope| {

@@ -270,7 +270,7 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
 /// # Errors
 /// `agent-state`; as [`local`].
 pub fn require_one_line(repo: &Repo, agent: &Agent) -> Result<()> {
-    let (Some(own), Some(branch)) = (local(repo, agent)?.oid(), &agent.branch) else {
+    let (Some(at), Some(branch)) = (local(repo, agent)?.oid(), &agent.branch) else {
         return Ok(());
     };
     if is_made_here(repo, agent) {
@@ -278,14 +278,14 @@ pub fn require_one_line(repo: &Repo, agent: &Agent) -> Result<()> {
     }
     for (copy, tip) in repo.fetched_branches(branch)? {
         let is_held = repo.has_object(tip) && is_readable(repo, agent, branch, tip)?;
-        if is_held && !repo.is_ancestor(own, tip)? && !repo.is_ancestor(tip, own)? {
+        if is_held && !repo.is_ancestor(at, tip)? && !repo.is_ancestor(tip, at)? {
             let copy = copy.trim_start_matches("refs/remotes/");
             let own = branch.trim_start_matches("refs/heads/");
             let what = format!(
                 "{own} here and {copy} have gone apart, and the agent was made in another clone"
             );
             let hint = "to go by what was fetched, and keep what is here by another name";
-            let hint = format!("{hint}, run git branch --move {own} {own}-here");
+            let hint = format!("{hint}, run git branch --move {own} {own}-{}", at.short());
             return Err(Error::new(Code::AgentState, what).hint(hint));
         }
     }

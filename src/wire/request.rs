@@ -157,6 +157,9 @@ pub struct RefusedRequest {
     pub code: String,
     /// What failed, and on what.
     pub message: String,
+    /// More about it, such as each problem of a task.
+    #[serde(default)]
+    pub details: Vec<String>,
     /// What to do next.
     pub hints: Vec<String>,
 }

@@ -67,6 +67,20 @@ fn a_diff_is_narrowed_down_and_leaves_out_what_the_base_brought() {
 }
 
 #[test]
+fn what_cannot_be_seen_is_said_so() {
+    let repo = repo();
+    let agent = spawn(&repo, "seen", ANYWHERE);
+    agent.write("a/one", "written\n");
+    let moved = agent.worktree.with_file_name("moved");
+    std::fs::rename(&agent.worktree, &moved).expect("moved");
+    let said = describe(&repo.agent(&["diff", "seen"]));
+    assert!(said.contains("only what is committed is shown"), "{said}");
+    std::fs::rename(&moved, &agent.worktree).expect("moved back");
+    let said = describe(&repo.agent(&["diff", "seen"]));
+    assert!(said.contains("+written") && !said.contains("warning"), "{said}");
+}
+
+#[test]
 fn nothing_to_show_is_said_so() {
     let repo = repo();
     spawn(&repo, "one", &["a/**"]);

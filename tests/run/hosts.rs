@@ -6,7 +6,7 @@ use crate::support::terminal::{read, terminal};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 /// A repository, and a directory with a program of the host's name that tells its arguments on standard
@@ -273,9 +273,12 @@ fn an_answer_wakes_the_agent_that_asked() {
         let ask = ["send", "--type=clarify", "--to=user", "--from", id];
         stage.repo.agent_json(&[&ask[..], &question].concat())
     };
+    // A person answers where they stand, which may be another agent's worktree.
+    let other = stage.repo.agent_json(&["spawn", "look at the library"]);
+    let here = other["worktree_abspath"].as_str().expect("a path").to_owned();
     let answer = |question: &Value, more: &[&str]| {
         let path = std::env::var("PATH").expect("a path");
-        let mut command = agent_command(&stage.repo.path());
+        let mut command = agent_command(Path::new(&here));
         command.env("PATH", format!("{}:{path}", stage.programs.display()));
         let question = question["message_id"].as_str().expect("an id");
         command.args([
@@ -306,6 +309,19 @@ fn an_answer_wakes_the_agent_that_asked() {
     assert!(heard.contains("<--resume>\n<5e55>\n"), "{heard}");
     assert!(heard.contains("Your question is answered: take the second"), "{heard}");
     assert_ne!(shown()["state"], "waiting");
+    // Where there is no room for it, the sender is not kept waiting.
+    stage.repo.git(["config", "agent.limits.jobs", "1"]);
+    let go = stage.programs.join("go");
+    let wait = format!("until test -e {}; do sleep 0.02; done", go.display());
+    let at_work = ["run", other["agent_id"].as_str().expect("an id"), "--background", "--"];
+    let began = stage.repo.agent(&[&at_work[..], &["sh", "-c", &wait]].concat());
+    assert!(began.status.success(), "{}", describe(&began));
+    let sent = answer(&ask(), &[]);
+    assert!(sent["warnings"].to_string().contains("goes on when there is room for it"), "{sent}");
+    fs::write(go, "").expect("written");
+    while shown()["run"]["run"] != 3 || shown()["run"]["state"] != "exited" {
+        crate::support::pause();
+    }
     let question = ask();
     fs::remove_file(stage.programs.join("claude")).expect("removed");
     let sent = answer(&question, &[]);

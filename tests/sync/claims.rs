@@ -156,6 +156,43 @@ fn work_that_asks_is_not_done_before_it_has_its_answer() {
 }
 
 #[test]
+fn work_on_a_typed_task_that_asks_goes_on_with_the_same_agent() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let ask = "send --type=clarify --to=user --payload question=which? --payload context=x >&2";
+    let typed = ["run", "-m", "Add a second function to the library.", "--scope=src/**"];
+    let claim = ["--claim=task-1", "--sync=origin", "--sandbox=off", "--", "sh", "-c"];
+    let work = |script: &str| {
+        let output = agent(clone, &[&typed[..], &claim, &[script]].concat());
+        (output.status.code(), describe(&output))
+    };
+    let (code, said) = work(&format!("{WORK}; {program} {ask}"));
+    assert_eq!(code, Some(1), "{said}");
+    let asker = json(clone, &["list"])["agents"][0]["agent_id"].clone();
+    let asker = asker.as_str().expect("an id");
+    json(clone, &["send", "--type=notify", "--from=user", "--to", asker, "--no-wake", "this one"]);
+    let (code, said) = work("true");
+    assert_eq!((code, state(&hub).as_str()), (Some(0), "done"), "{said}");
+    let agents = json(clone, &["list", "--all"]);
+    assert_eq!(agents["agents"].as_array().map(Vec::len), Some(1), "{agents:#}");
+    assert_eq!(agents["agents"][0]["state"], "done");
+}
+
+#[test]
+fn what_an_agent_that_asked_declares_stands() {
+    let hub = Hub::new(1);
+    let clone = &hub.clones[0];
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let ask = "send --type=clarify --to=user --payload question=which? --payload context=x >&2";
+    let task = task(&hub);
+    let (code, said) =
+        work(clone, &task, &format!("{WORK}; {program} {ask}; {program} mark done >&2"));
+    assert_eq!((code, state(&hub).as_str()), (Some(0), "done"), "{said}");
+    assert_eq!(json(clone, &["list"])["agents"][0]["state"], "done");
+}
+
+#[test]
 fn a_claim_that_was_taken_over_and_given_back_is_lost_to_its_first_holder() {
     let hub = Hub::new(2);
     let task = task(&hub);

@@ -46,7 +46,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
     }
     let begun = echo(ui, quiet).and_then(|echo| {
         let plan = match earlier {
-            Some(agent) => asked.plan(ctx, &agent.id.to_string()),
+            // It was made of this line, which need not name an agent.
+            Some(agent) => asked.plan_again(ctx, &agent),
             None => planned,
         };
         half_made::sweep(ctx)?;

@@ -8,8 +8,8 @@ use crate::cli::spawn::read_task;
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::ui::Ui;
 use crate::domain::diagnostic::{Field, Located};
-use crate::domain::shell;
 use crate::domain::task::parse_duration;
+use crate::domain::{Agent, shell};
 use crate::error::{Code, Error, Exit, IoContext, Result};
 use crate::hosts::{self, Host};
 use crate::ops::run::batch::Batch;
@@ -156,6 +156,12 @@ impl RunsAsked {
         let is_agent = matches!(target, RunTarget::Agent(_));
         run::plan(ctx, target, self.command.clone(), self.options.clone())
             .map_err(|error| if is_agent { self.with_quotes(ctx, error) } else { error })
+    }
+
+    /// Another run of an agent that was made of the only target.
+    pub(super) fn plan_again(&self, ctx: &Ctx, agent: &Agent) -> Result<RunPlan> {
+        let target = RunTarget::Agent(agent.id.to_string());
+        run::plan(ctx, target, self.command.clone(), self.options.clone())
     }
 
     /// Beside an unknown agent, what to type where a task was meant.

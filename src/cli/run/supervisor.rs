@@ -229,7 +229,7 @@ pub(super) fn start(ctx: &Ctx, ui: &Ui, quiet: bool) -> Result<Exit> {
     let mut words: Vec<OsString> = vec!["supervise".into(), "--".into()];
     // The words go on as they were typed, so that both processes read the same.
     words.extend(ctx.env.words.iter().cloned());
-    let over = hand_over(ctx.env.require_program()?, &words)?;
+    let over = hand_over(ctx.env.require_program()?, &words, None)?;
     let echo = ui.echo()?;
     for (stream, bytes) in [(echo.err, &over.err), (echo.out, &over.out)] {
         // What kept the run from beginning is told to those as well who asked for silence.

@@ -21,6 +21,7 @@ use crate::ops::merge::{
 use crate::proc::signals::Deferred;
 use crate::store::ledger::RecordedLanding;
 use crate::store::lock::Guard;
+use crate::store::mailbox::reader;
 use crate::store::replay::Replay;
 use crate::store::{Ledger, fsx, keep, layout, lock, spawn_commit};
 use std::cell::Cell;
@@ -159,9 +160,9 @@ fn said_otherwise(ctx: &Ctx, agent: &Agent) -> Option<String> {
     if agent.declared && agent.state == State::Failed {
         Some(format!("agent {short} had said that it failed: {reason}"))
     } else {
-        let waits = at_work::waits_for_answer(ctx.repo.common_dir(), agent);
-        let lacks = if waits { "had no answer" } else { "had not gone on since its answer" };
-        let asked = waits || agent.asked;
+        let is_open = reader::is_open(ctx.repo.common_dir(), agent);
+        let lacks = if is_open { "had no answer" } else { "had not gone on since its answer" };
+        let asked = agent.asked || is_open && !agent.declared;
         asked.then(|| format!("agent {short} asked before it landed, and {lacks}"))
     }
 }

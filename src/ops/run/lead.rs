@@ -470,6 +470,7 @@ fn refused(error: &Error) -> LeadAnswer {
         refused: Some(RefusedRequest {
             code: error.code().name().to_owned(),
             message: error.to_string(),
+            details: error.details().to_vec(),
             hints: report.hints,
         }),
         ..LeadAnswer::default()

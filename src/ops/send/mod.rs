@@ -161,7 +161,8 @@ fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<Option<String>> {
     let payload: Value = serde_json::from_str(&letter.payload.json).unwrap_or_default();
     let texts: Vec<_> =
         payload.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str()).collect();
-    let mut text = format!("Your question is answered: {}", texts.join("\n\n"));
+    // No argument holds a NUL.
+    let mut text = format!("Your question is answered: {}", texts.join("\n\n")).replace('\0', " ");
     if text.len() > ARGUMENT {
         text = "Your question is answered; to read that, run git-agent receive.".to_owned();
     }
@@ -172,14 +173,24 @@ fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<Option<String>> {
     let mode = mode.unwrap_or_default().as_str();
     let id = agent.id.to_string();
     let words = ["run", &id, "--resume", "--background", "--sandbox", mode, "-m", &text];
-    // Until it has begun: who waits for the agent next waits for this run.
-    let said = launch::hand_over(ctx.env.require_program()?, &words.map(Into::into))?;
-    Ok(said.failed.map(|_| {
-        let why = String::from_utf8_lossy(&said.err);
-        let why = why.lines().next().unwrap_or_default().trim_start_matches("error");
-        let (id, command) = (agent.id.short(), command_to_go_on(agent));
-        format!("agent {id} does not go on {why}; to let it go on with what it gets, run {command}")
-    }))
+    let (program, root) = (ctx.env.require_program()?, ctx.repo.root()?);
+    // Until it has begun: who waits for the agent next waits for this run. Who only sends does not wait for others to end.
+    let at_once = words.iter().copied().chain(["--no-wait"]).map(Into::into).collect::<Vec<_>>();
+    let said = launch::hand_over(program, &at_once, Some(&root))?;
+    if said.failed.is_none() {
+        return Ok(None);
+    }
+    let why = String::from_utf8_lossy(&said.err);
+    let why = why.lines().next().unwrap_or_default().trim_start_matches("error");
+    let short = agent.id.short();
+    if why.starts_with(&format!("[{}]", Code::LimitReached.name())) {
+        launch::start(program, words.into_iter(), &root, &[]);
+        return Ok(Some(format!("agent {short} goes on when there is room for it {why}")));
+    }
+    let command = command_to_go_on(agent);
+    Ok(Some(format!(
+        "agent {short} does not go on {why}; to let it go on with what it gets, run {command}"
+    )))
 }
 
 /// What a message is asked for with and its payload say differently.
@@ -218,9 +229,11 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
             let mut report = SendReport::new(&plan, Some((message.id, message.at)));
             report.warnings.extend(spool::deliver_all(ctx));
             for agent in plan.wake.iter().filter(|agent| !spool::is_waiting(ctx, agent)) {
-                match wake(ctx, agent, &plan.letter)? {
-                    Some(warning) => report.warnings.push(warning),
-                    None => report.waking.push(agent.id.to_string()),
+                // The message is sent, whatever becomes of the run.
+                match wake(ctx, agent, &plan.letter) {
+                    Ok(None) => report.waking.push(agent.id.to_string()),
+                    Ok(Some(warning)) => report.warnings.push(warning),
+                    Err(error) => report.warnings.push(error.to_string()),
                 }
             }
             Ok(report)

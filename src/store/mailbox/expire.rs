@@ -17,7 +17,7 @@ use crate::domain::{Agent, MessageId, Oid, Receivers, Stamp};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Commit;
 use crate::store::chain::{self, Chain, TRAILER};
-use crate::store::{keep, layout, lock};
+use crate::store::{keep, layout, lock, remote_names};
 use crate::wire::message::{Envelope, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, Utc};
@@ -94,13 +94,12 @@ pub fn plan(
         .filter(|(_, _, envelope)| is_expired(envelope))
         .map(|(commit, _, _)| *commit)
         .collect();
-    let is_shared = |remote: &String| -> Result<bool> {
-        let copy = layout::fetched_ref(Chain::Mail.refname(), remote);
-        Ok(mailbox.repo.tip(&copy)?.oid().is_some())
-    };
-    for remote in mailbox.repo.remotes()? {
-        expiry.is_shared |= is_shared(&remote)?;
-    }
+    // Copies of remotes that go by another name now count, and so do messages that came from another clone.
+    let copies = mailbox.repo.refs_below(layout::COPIES)?;
+    let clone = remote_names::load_clone_id(mailbox.repo.common_dir())?;
+    let is_own = |envelope: &Envelope| clone == Some(envelope.at.clone_number());
+    expiry.is_shared = copies.iter().any(|(name, _)| name.ends_with("/mail"))
+        || !messages.iter().all(|(_, _, envelope)| is_own(envelope));
     let is_worth_it = !expiry.is_shared && (total <= SHORT || expired.len() * SHARE >= total);
     if !is_worth_it {
         expiry.postponed = expired.len();
