@@ -448,15 +448,14 @@ impl Stacking<'_, '_, '_> {
         // The plans were judged where the target was then; stacks of this train have moved it
         // since, and the trees are theirs.
         let plan = |(candidate, merged_tree): &(usize, Oid)| {
-            let plan = numbered(&self.candidates, *candidate)?.plan.clone();
+            let mut plan = numbered(&self.candidates, *candidate)?.plan.clone();
+            (plan.base, plan.merged_tree) = (self.tip, *merged_tree);
             // What the plan was judged without, the checks of the stack have said since.
-            Ok(MergePlan {
-                base: self.tip,
-                merged_tree: *merged_tree,
-                verdict: green(&plan, *merged_tree),
-                is_checked: true,
-                ..plan
-            })
+            if !plan.is_checked {
+                plan.verdict = green(&plan, *merged_tree);
+                plan.is_checked = true;
+            }
+            Ok(plan)
         };
         let plans: Vec<MergePlan> = layers.iter().map(plan).collect::<Result<_>>()?;
         let landed = execute_stack(self.ctx, &plans).map_err(|(at, error)| {
