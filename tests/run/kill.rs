@@ -146,6 +146,19 @@ fn the_next_run_records_a_dead_one_by_itself() {
 }
 
 #[test]
+fn a_stash_of_a_run_that_was_killed_is_named_in_the_row() {
+    if crate::sandbox::level().is_none() {
+        return;
+    }
+    let (repo, id) = spawned(TASK);
+    die_at(&repo, &id, "ended", "echo '// x' >> src/lib.rs; git stash --quiet");
+    // Who finds the run dead asks for something else.
+    repo.agent(&["verify", &id]);
+    let log = events(&repo, &id);
+    assert!(log.iter().any(|line| line.contains("stash")), "{log:?}");
+}
+
+#[test]
 fn what_a_command_started_dies_with_whoever_ran_it() {
     let (repo, id) = spawned(TASK);
     let script = format!("{FAMILY} sleep 1000");
