@@ -470,6 +470,12 @@ fn a_ledger_that_was_deleted_is_missed() {
     let (_, report) = examine(&patient.repo, &[]);
     let findings = report["findings"].as_array().expect("a list");
     assert!(findings.iter().any(|finding| finding["code"] == "ledger.lost"), "{report:#}");
+    // A spawn begins another one, and says so before.
+    for is_told in [true, false] {
+        let spawned = patient.repo.agent_json(&["spawn", "look at the library"]);
+        let warnings = spawned["warnings"].to_string();
+        assert_eq!(warnings.contains("no earlier agent has a row here"), is_told, "{warnings}");
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::domain::{
     branch_name, scope,
 };
 use crate::error::{Code, Error, Result};
+use crate::git::Tip;
 use crate::git::config::Identities;
 use crate::git::refs;
 use crate::ops::spawn::adopt::AdoptedWorktree;
@@ -24,8 +25,9 @@ use crate::ops::spawn::contract::{
 };
 use crate::ops::spawn::named::{self, Found};
 use crate::ops::spawn::{globs, place, setup, start};
+use crate::store::chain::recovery::{self, Condition};
 use crate::store::spawn_commit::SPAWN_SUBJECT;
-use crate::store::{Ledger, repository_settings};
+use crate::store::{Chain, Ledger, repository_settings};
 use crate::wire::policy::{self, Policy, TRAILER};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
@@ -212,13 +214,20 @@ impl<'a> Planner<'a> {
     /// is whether the task itself asked for something.
     fn new(ctx: &'a Ctx, draft: &TaskDraft, options: &'a SpawnOptions) -> Result<Planner<'a>> {
         let adopted = options.adopt.as_deref().map(|path| AdoptedWorktree::find(ctx, path));
+        // Asked before a new ledger is begun, after which nothing tells that there was another one.
+        let refname = Chain::Ledger.refname();
+        let is_lost = ctx.repo.tip(refname)? == Tip::Absent
+            && recovery::condition(&ctx.repo, Chain::Ledger)? == Condition::Lost;
+        let warning = format!(
+            "{refname} was deleted, so no earlier agent has a row here; to take rows over from a remote, run git agent sync <remote>"
+        );
         Ok(Planner {
             adopted: adopted.transpose()?,
             bundle_dir: place::bundle_dir(ctx)?,
             own_setup: draft.has_setup(),
             own_copy: draft.setup_copy.given().is_some(),
             ledger: ctx.ledger(),
-            warnings: Vec::new(),
+            warnings: is_lost.then_some(warning).into_iter().collect(),
             ctx,
             options,
         })
