@@ -137,6 +137,23 @@ fn values_are_given_back_when_the_agent_ends_however_it_does() {
 }
 
 #[test]
+fn what_clears_up_after_a_landing_knows_the_values() {
+    let hooks = "[hooks]\nafter_merge = [\"echo $DB > .git/after\"]\n";
+    let repo = with_settings(&format!("{LEASES}{hooks}"));
+    for verb in ["merge", "train"] {
+        let agent = repo.spawn_task(TASK, &[]);
+        let worktree = agent["worktree_abspath"].as_str().expect("a path");
+        std::fs::write(format!("{worktree}/src/{verb}.rs"), "pub fn two() {}\n").expect("written");
+        repo.agent_json(&["mark", "done", &id_of(&agent)]);
+        repo.agent_json(&[verb, &id_of(&agent)]);
+        let told = std::fs::read_to_string(repo.path().join(".git/after")).expect("told");
+        assert_eq!(told.trim_end(), value(&agent, "DB"), "{verb}");
+        assert_eq!(held(&repo), 0, "{verb}");
+        assert!(!repo.git(["worktree", "list", "--porcelain"]).contains("locked"), "{verb}");
+    }
+}
+
+#[test]
 fn an_agent_that_comes_back_has_values_again() {
     let repo = with_settings(LEASES);
     let agent = id_of(&repo.spawn_task(TASK, &[]));

@@ -94,7 +94,7 @@ impl Answer for DiscardReport {
             let (count, shown) = (self.other_commits.len(), shown.join(" "));
             let noun = if count == 1 { "commit" } else { "commits" };
             text.push_str(&format!(
-                "  kept {count} {noun} that no branch had; to see them, run git log --no-walk {shown}\n"
+                "  kept {count} {noun} that its branch lacks; to see them, run git log --no-walk {shown}\n"
             ));
         }
         if !self.set_aside.is_empty() {

@@ -161,7 +161,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
     {
         let id = agent.id.short();
         ui.warn(&format!(
-            "agent {id} was rejected by hand, so it lands only after git agent mark accept {id}"
+            "agent {id} was rejected by hand, so it does not land; to see what can be taken back, run git agent undo --list"
         ));
     }
     Ok(Exit::answer(report.verdict.is_accepted()))

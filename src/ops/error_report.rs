@@ -116,7 +116,7 @@ pub fn remedy_command(remedy: &Remedy) -> String {
         }
         Remedy::Running => "git agent ps".to_owned(),
         Remedy::Settings => "git agent setup config".to_owned(),
-        Remedy::Collect => "git agent gc".to_owned(),
+        Remedy::Collect => "git agent gc --yes".to_owned(),
         Remedy::Roles => "git agent roles".to_owned(),
         Remedy::Examine => "git agent doctor".to_owned(),
         Remedy::Repair => "git agent doctor --fix".to_owned(),

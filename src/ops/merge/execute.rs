@@ -7,7 +7,7 @@ use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::spool::{Notice, notify};
 use crate::agents::work::{simulated, stacked};
-use crate::agents::{Ctx, at_work, clone, commands, publish, worktree};
+use crate::agents::{Ctx, at_work, clone, commands, liveness, publish, worktree};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, AgentId, CommandRun, Move, Oid, State, What};
@@ -149,8 +149,26 @@ fn land_and_record(
             let ran = run_hook_of(ctx, HookMoment::AfterMerge, &plan.agent);
             report.warnings.extend(ran.err().as_ref().map(in_one_line));
         }
+        if holds_for_hooks(ctx, plan) {
+            release_at_rest(ctx, &ledger, &plan.agent);
+        }
     }
     Ok(reports)
+}
+
+/// Whether an agent keeps its values until the commands after its landing have run: they clear up what those name.
+fn holds_for_hooks(ctx: &Ctx, plan: &MergePlan) -> bool {
+    plan.hooks && commands::leased(ctx, plan.agent.id).is_ok_and(|held| !held.is_empty())
+}
+
+/// Lets go of what a merged agent held, unless it goes on by now; then `gc` does one day.
+fn release_at_rest(ctx: &Ctx, ledger: &Ledger<'_>, agent: &Agent) {
+    if at_work::look(ctx, agent).is_none()
+        && let Ok(_alone) = liveness::lock(ctx, agent)
+        && let Ok(Some(Agent { state: State::Merged, .. })) = ledger.agent(agent.spawn_commit)
+    {
+        worktree::release(ctx, agent);
+    }
 }
 
 /// The warning that an agent's own word stood against what has landed, which the person who named it may not have seen.
@@ -251,7 +269,8 @@ fn record(
     for (plan, guard) in plans.iter().zip(guards) {
         remote::forget_landing(ctx, plan);
         // What goes on in it needs its values, and its worktree.
-        if guard.is_some() || at_work::look(ctx, &plan.agent).is_none() {
+        let is_over = guard.is_some() || at_work::look(ctx, &plan.agent).is_none();
+        if is_over && !holds_for_hooks(ctx, plan) {
             worktree::release(ctx, &plan.agent);
         }
     }
