@@ -100,7 +100,8 @@ pub(crate) fn record_crashed_run_locked(
     let outcome = supervisor::noted(guard.file()).unwrap_or(Outcome::LOST);
     let session = host_session::session_of_lost(ctx, agent, run)?;
     exited(ctx, agent, run.number(), outcome, None, session)?;
-    // No report of this run tells it, and who finds the run dead may have asked for something else: where a stash is kept stands in the row.
+    // No report of this run tells it, and who finds the run dead may have asked for something else: where a stash is kept stands in
+    // the row.
     for text in warnings.iter().filter_map(|text| ctx.public_text(text, None).ok()) {
         ctx.ledger().append(agent.spawn_commit, &ctx.actor()?, What::Noted { text }, ctx.now())?;
     }

@@ -140,7 +140,7 @@ pub(crate) fn require_linked(repo: &Repo, id: AgentId, code: Code) -> Result<()>
 /// `agent-state`.
 pub(crate) fn require_in_place(repo: &Repo, agent: &Agent) -> Result<()> {
     let place = repo.worktree(&layout::worktree_name(agent.id));
-    if place.is_none_or(|worktree| put_aside(&worktree.path, &worktree.name).is_none()) {
+    if place.is_none_or(|worktree| found_aside(&worktree.path, &worktree.name).is_none()) {
         return Ok(());
     }
     let what = format!("agent {} is half discarded, and its files are aside", agent.id.short());
@@ -148,7 +148,7 @@ pub(crate) fn require_in_place(repo: &Repo, agent: &Agent) -> Result<()> {
 }
 
 /// Where a discard has put a worktree of this name that is not in its place.
-pub(crate) fn put_aside(path: &Path, name: &str) -> Option<PathBuf> {
+pub(crate) fn found_aside(path: &Path, name: &str) -> Option<PathBuf> {
     let aside = layout::aside(path, name);
     (fs::symlink_metadata(path).is_err() && fs::symlink_metadata(&aside).is_ok()).then_some(aside)
 }

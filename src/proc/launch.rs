@@ -97,6 +97,16 @@ pub(super) fn is_below(parent: u32) -> bool {
 
 // This program again, in processes of their own: some outlive this one, others end with it.
 
+/// A program that is called as from a directory, whatever repository our own environment names, and reads nothing.
+fn called_from(program: &Path, directory: &Path) -> Command {
+    let mut command = Command::new(program);
+    for variable in LOCAL_VARIABLES {
+        command.env_remove(variable);
+    }
+    command.current_dir(directory).stdin(Stdio::null());
+    command
+}
+
 /// Starts a program and does not wait for it: in its own process group, so that an interrupt from the
 /// terminal does not reach it, and without our streams, so that no reader waits for their end. One that
 /// cannot start is no error.
@@ -107,15 +117,9 @@ pub fn start<'a>(
     variables: &[(&str, String)],
 ) {
     use std::os::unix::process::CommandExt;
-    let mut command = Command::new(program);
-    for variable in LOCAL_VARIABLES {
-        command.env_remove(variable);
-    }
-    let _ = command
+    let _ = called_from(program, directory)
         .args(words)
         .envs(variables.iter().map(|(name, value)| (name, value)))
-        .current_dir(directory)
-        .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0)
@@ -144,13 +148,8 @@ pub fn hand_over(
     directory: Option<&Path>,
 ) -> Result<HandedOver> {
     let fail = |error| Error::io("could not start a run in the background", error);
-    let mut command = Command::new(program);
-    if let Some(directory) = directory {
-        for variable in LOCAL_VARIABLES {
-            command.env_remove(variable);
-        }
-        command.current_dir(directory).stdin(Stdio::null());
-    }
+    let mut command =
+        directory.map_or_else(|| Command::new(program), |place| called_from(program, place));
     let mut child =
         command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(fail)?;
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -206,8 +205,8 @@ pub fn run_to_end(
     begun: impl FnOnce(Ender),
 ) -> Result<CommandSaid> {
     let fail = |error| Error::io("could not start a command of this program", error);
-    let mut command = Command::new(program);
-    for variable in LOCAL_VARIABLES.iter().chain(AGENT_VARIABLES) {
+    let mut command = called_from(program, directory);
+    for variable in AGENT_VARIABLES {
         command.env_remove(variable);
     }
     // By way of the process that binds itself to its parent and then becomes the command.
@@ -218,8 +217,6 @@ pub fn run_to_end(
         .arg(program)
         .args(words)
         .envs(variables.iter().map(|(name, value)| (name, value)))
-        .current_dir(directory)
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

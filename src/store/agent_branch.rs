@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::place::is_of_this_clone;
 pub use super::spawn_commit::AGENTS_BRANCHES;
 use super::{fsx, landed, layout, remote_names, spawn_commit};
-use crate::domain::{Agent, AgentId, Oid};
+use crate::domain::{Agent, AgentId, Oid, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::refs::{REMOTE_COPIES, Swap};
 use crate::git::{Identity, Repo, Tip};
@@ -270,17 +270,16 @@ pub fn local_or_fetched(repo: &Repo, agent: &Agent) -> Result<Option<(String, Oi
 /// # Errors
 /// `agent-state`; as [`local`].
 pub fn require_one_line(repo: &Repo, agent: &Agent) -> Result<()> {
-    let (Some(at), Some(branch)) = (local(repo, agent)?.oid(), &agent.branch) else {
-        return Ok(());
-    };
     if is_made_here(repo, agent) {
         return Ok(());
     }
+    let (Some(at), Some(branch)) = (local(repo, agent)?.oid(), &agent.branch) else {
+        return Ok(());
+    };
     for (copy, tip) in repo.fetched_branches(branch)? {
         let is_held = repo.has_object(tip) && is_readable(repo, agent, branch, tip)?;
         if is_held && !repo.is_ancestor(at, tip)? && !repo.is_ancestor(tip, at)? {
-            let copy = copy.trim_start_matches("refs/remotes/");
-            let own = branch.trim_start_matches("refs/heads/");
+            let (own, copy) = (branch_name(branch), copy.trim_start_matches(REMOTE_COPIES));
             let what = format!(
                 "{own} here and {copy} have gone apart, and the agent was made in another clone"
             );

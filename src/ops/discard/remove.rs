@@ -155,16 +155,13 @@ fn look_again(
     // What came meanwhile was not judged, and what was brought back meanwhile is not over. That it has landed is said by the sweep itself.
     let is_decided = agent.state != was && agent.state != State::Merged;
     let short = agent.id.short();
-    let changed = match options.unmoved {
-        true if site.tip != before => {
-            Some(format!("the branch of agent {short} has moved since it was looked at"))
-        }
-        true if is_decided => {
-            Some(format!("agent {short} was {was} when it was looked at, and is {}", agent.state))
-        }
-        _ => None,
+    let changed = if site.tip != before {
+        Some(format!("the branch of agent {short} has moved since it was looked at"))
+    } else {
+        let state = agent.state;
+        is_decided.then(|| format!("agent {short} was {was} when it was looked at, and is {state}"))
     };
-    if let Some(what) = changed {
+    if let Some(what) = changed.filter(|_| options.unmoved) {
         return Err(Error::new(Code::LostRace, what).into());
     }
     let report = DiscardReport::new(ctx, reporter, &agent, &site);

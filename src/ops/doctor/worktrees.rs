@@ -62,7 +62,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             }
             continue;
         }
-        if let Some(aside) = worktree::put_aside(&path, &worktree.name) {
+        if let Some(aside) = worktree::found_aside(&path, &worktree.name) {
             // A discard that is under way holds the agent's lock; one that was killed does not.
             if alone(ctx, agent.id).is_ok() {
                 found.push(put_aside(agent, path, aside));
@@ -101,7 +101,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
         let Some(worktree) = survey.worktree(agent) else { continue };
         if survey.is_at_rest(ctx, agent) {
             let path = &worktree.path;
-            let aside = worktree::put_aside(path, &worktree.name);
+            let aside = worktree::found_aside(path, &worktree.name);
             let aside = aside.map(|aside| put_aside(agent, path.clone(), aside));
             found.extend(aside.or_else(|| led_away(ctx, survey, agent, path)));
         }

@@ -209,25 +209,28 @@ struct Bound<'p> {
     reach: BTreeSet<&'p str>,
 }
 
+/// The warning that the ledger was deleted. It comes before another one is begun, after which nothing tells that there was one.
+fn lost_ledger(ctx: &Ctx) -> Result<Option<String>> {
+    let refname = Chain::Ledger.refname();
+    let is_lost = ctx.repo.tip(refname)? == Tip::Absent
+        && recovery::condition(&ctx.repo, Chain::Ledger)? == Condition::Lost;
+    Ok(is_lost.then(|| {
+        format!("{refname} was deleted, so no earlier agent has a row here; to take rows over from a remote, run git agent sync <remote>")
+    }))
+}
+
 impl<'a> Planner<'a> {
     /// Begins with a draft as it was given: [`look_up`](Planner::look_up) fills it from the repository's settings, and what counts
     /// is whether the task itself asked for something.
     fn new(ctx: &'a Ctx, draft: &TaskDraft, options: &'a SpawnOptions) -> Result<Planner<'a>> {
         let adopted = options.adopt.as_deref().map(|path| AdoptedWorktree::find(ctx, path));
-        // Asked before a new ledger is begun, after which nothing tells that there was another one.
-        let refname = Chain::Ledger.refname();
-        let is_lost = ctx.repo.tip(refname)? == Tip::Absent
-            && recovery::condition(&ctx.repo, Chain::Ledger)? == Condition::Lost;
-        let warning = format!(
-            "{refname} was deleted, so no earlier agent has a row here; to take rows over from a remote, run git agent sync <remote>"
-        );
         Ok(Planner {
             adopted: adopted.transpose()?,
             bundle_dir: place::bundle_dir(ctx)?,
             own_setup: draft.has_setup(),
             own_copy: draft.setup_copy.given().is_some(),
             ledger: ctx.ledger(),
-            warnings: is_lost.then_some(warning).into_iter().collect(),
+            warnings: lost_ledger(ctx)?.into_iter().collect(),
             ctx,
             options,
         })
