@@ -17,11 +17,12 @@ use crate::system;
 use crate::wire::journal::MovedFile;
 use crate::wire::path_text::PathText;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, CWD, FileType, Stat, renameat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, SeekFrom, Stat, renameat, seek, statat};
+use rustix::io::Errno;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -244,11 +245,33 @@ fn go_back(line: &MovedFile, top: &Path, to: &Path, moves: bool) -> std::io::Res
 /// Copies a file, which has its name only once it is whole.
 fn copy_whole(from: &Path, to: &Path) -> std::io::Result<()> {
     let part = fsx::unique_name(to);
-    let copied = fs::copy(from, &part).and_then(|_| fs::rename(&part, to));
+    let copied = copy_content(from, &part).and_then(|()| fs::rename(&part, to));
     if copied.is_err() {
         let _ = fs::remove_file(&part);
     }
     copied
+}
+
+/// Copies content and mode, a hole as a hole: a sparse file may be longer than the disk has room for.
+fn copy_content(from: &Path, to: &Path) -> std::io::Result<()> {
+    let (mut source, mut copy) = (fsx::open(from)?, File::create_new(to)?);
+    let found = source.metadata()?;
+    copy.set_len(found.len())?;
+    let mut at = 0;
+    while at < found.len() {
+        // A file system that knows of no holes has data up to the end.
+        let data = match seek(&source, SeekFrom::Data(at)) {
+            Err(Errno::NXIO) => break,
+            data => data.unwrap_or(at),
+        };
+        let end = seek(&source, SeekFrom::Hole(data)).unwrap_or(found.len());
+        for file in [&source, &copy] {
+            seek(file, SeekFrom::Start(data))?;
+        }
+        std::io::copy(&mut source.by_ref().take(end - data), &mut copy)?;
+        at = end;
+    }
+    copy.set_permissions(found.permissions())
 }
 
 /// The lines whose files are there; of several for one path that has been moved more than once, each has its own file.

@@ -86,6 +86,9 @@ fn a_discard_moves_large_files_and_reads_none() {
     agent.repo.agent_json(&["rescue", &agent.id, "--to", place]);
     for path in all {
         assert!(is_whole(&to.join(path)), "{path}");
+        let copy = fs::metadata(to.join(path)).expect("there");
+        assert!(copy.blocks() < 4096, "{path} takes {} blocks", copy.blocks());
+        assert_eq!(copy.mode() & 0o777, 0o640, "{path}");
     }
     assert_eq!(fs::read_to_string(to.join("small.txt")).expect("there"), "small\n");
     let without = agent.repo.agent_json(&["uninstall", "--ledger"]);
