@@ -223,8 +223,7 @@ pub fn bring_in_all(ctx: &Ctx) -> Vec<String> {
     for short_id in place::cloned(ctx.repo.common_dir()) {
         let found = ctx.ledger().find(&short_id);
         // A record without a row belongs to no agent whose work could be taken in.
-        let Ok(agent) = found.map(|agent| liveness::as_it_stands(ctx.repo.common_dir(), agent))
-        else {
+        let Ok(agent) = found.map(|agent| liveness::as_it_stands(ctx, agent)) else {
             continue;
         };
         match bring_in(ctx, &agent) {

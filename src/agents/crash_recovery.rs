@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::liveness::{self, Liveness};
 use crate::agents::run_repo::RunRepo;
-use crate::agents::spool::post_spool;
+use crate::agents::spool::{has_unheard_answer, post_spool};
 use crate::agents::{clone, host_session, publish};
 use crate::domain::event::Exited;
 use crate::domain::run::Outcome;
@@ -11,8 +11,8 @@ use crate::domain::{Agent, HostSession, What};
 use crate::error::{Code, Result};
 use crate::git::files::lock_file;
 use crate::proc::supervisor;
-use crate::store::briefing;
 use crate::store::lock::Guard;
+use crate::store::{briefing, layout};
 
 /// A run that is dead no longer.
 #[derive(Debug)]
@@ -99,7 +99,9 @@ pub(crate) fn record_crashed_run_locked(
     let _ = post_spool(ctx, agent);
     let outcome = supervisor::noted(guard.file()).unwrap_or(Outcome::LOST);
     let session = host_session::session_of_lost(ctx, agent, run)?;
-    exited(ctx, agent, run.number(), outcome, None, session)?;
+    let place = layout::runs_dir(common, agent.id);
+    let is_unheard = has_unheard_answer(ctx, agent, &[&place]);
+    exited(ctx, agent, run.number(), (outcome, is_unheard), None, session)?;
     // No report of this run tells it, and who finds the run dead may have asked for something else: where a stash is kept stands in
     // the row.
     for text in warnings.iter().filter_map(|text| ctx.public_text(text, None).ok()) {
@@ -116,17 +118,18 @@ fn settle(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
     }
 }
 
-/// Adds the end of a run to the row.
+/// Adds the end of a run to the row: how it ended, and whether an answer came that it did not hear.
 pub(crate) fn exited(
     ctx: &Ctx,
     agent: &Agent,
     number: u32,
-    outcome: Outcome,
+    (outcome, is_unheard): (Outcome, bool),
     log_bytes: Option<u64>,
     session: HostSession,
 ) -> Result<()> {
     let end = liveness::end_of(ctx.repo.common_dir(), agent, number, outcome);
-    let what = What::Exited(Exited { session, log_bytes, ..end });
+    let asked = end.asked || is_unheard;
+    let what = What::Exited(Exited { session, log_bytes, asked, ..end });
     ctx.ledger().append(agent.spawn_commit, &ctx.actor()?, what, ctx.now())?;
     Ok(())
 }

@@ -80,7 +80,13 @@ pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited
 
 /// An agent as it stands, for readers, which write nothing: where the end of its last run is not recorded, as it
 /// will be once it is.
-pub(crate) fn as_it_stands(common_dir: &Path, agent: Agent) -> Agent {
+pub(crate) fn as_it_stands(ctx: &Ctx, agent: Agent) -> Agent {
+    let common_dir = ctx.repo.common_dir();
+    if unrecorded_end(common_dir, &agent).is_none() {
+        return agent;
+    }
+    // The run may have ended after its row was read: it is in the row before its lock is free.
+    let agent = ctx.ledger().agent(agent.spawn_commit).ok().flatten().unwrap_or(agent);
     match unrecorded_end(common_dir, &agent) {
         Some((exited, _)) => agent.with_run_ended(&exited),
         None => agent,

@@ -18,10 +18,9 @@ use std::path::Path;
 /// Those of the ledger.
 pub(crate) fn agents(ctx: &Ctx) -> Result<Vec<Agent>> {
     let agents = ctx.ledger().agents()?.into_iter();
-    let common_dir = ctx.repo.common_dir();
     Ok(agents
         // A run that died without a record is over for everybody who asks.
-        .map(|agent| liveness::as_it_stands(common_dir, agent))
+        .map(|agent| liveness::as_it_stands(ctx, agent))
         .collect())
 }
 
@@ -31,7 +30,7 @@ pub(crate) fn agents(ctx: &Ctx) -> Result<Vec<Agent>> {
 /// `agent-unknown`, `agent-ambiguous`, and those of the ledger.
 pub(crate) fn agent(ctx: &Ctx, ledger: &Ledger<'_>, who: &str) -> Result<Agent> {
     let agent = recorded(ctx, ledger, who)?;
-    Ok(liveness::as_it_stands(ctx.repo.common_dir(), agent))
+    Ok(liveness::as_it_stands(ctx, agent))
 }
 
 /// As [`agent`], as the ledger has it.

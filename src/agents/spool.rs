@@ -1,6 +1,6 @@
 //! Posting messages: those that agents left in their spools, and what a question does to the agent that asks it.
 
-use crate::agents::at_work::{look, shown_state};
+use crate::agents::at_work::{at_work, shown_state};
 use crate::agents::authority;
 use crate::agents::ctx::Ctx;
 use crate::agents::names::{Whom, handle, own, resolve};
@@ -10,12 +10,13 @@ use crate::domain::named::hex;
 use crate::domain::{Agent, Letter, Message, MessageId, State, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
+use crate::git::files::untrusted;
 use crate::git::worktree::own_repository::{
     OwnCommit, OwnHistory, own_repository_in, write_histories,
 };
 use crate::proc::launch;
 use crate::store::mailbox::spool::Taken;
-use crate::store::mailbox::{Mailbox, Nonce, Reader, spool as mailbox_spool};
+use crate::store::mailbox::{Mailbox, Nonce, Reader, reader, spool as mailbox_spool};
 use crate::store::{fsx, layout, lock, place};
 use crate::wire::message::payload;
 use crate::wire::message::spooled::{self, Content, Declared, Received, Spooled};
@@ -387,11 +388,27 @@ pub(crate) fn post_message(
 }
 
 /// What the sender should know of an agent that gets a letter: one that waits and in which nothing works reads it only in
-/// another run.
+/// another run. A run that is about to end is waited for.
 pub(crate) fn sleeps(ctx: &Ctx, name: &str) -> Option<Agent> {
     let agent = ctx.ledger().find(name).ok()?;
-    let is_asleep = is_waiting(ctx, &agent) && look(ctx, &agent).is_none();
+    let is_asleep = is_waiting(ctx, &agent) && at_work(ctx, &agent).is_none();
     is_asleep.then_some(agent)
+}
+
+/// Whether an agent was answered while it ran, and its run neither received that nor was told of it by the hooks of its host, which keep
+/// what they told in one of these directories.
+pub(crate) fn has_unheard_answer(ctx: &Ctx, agent: &Agent, places: &[&Path]) -> bool {
+    let mut answers = reader::answers(ctx.repo.common_dir(), agent);
+    // Nearly every run asks nothing, and reads no file for it.
+    if answers.is_empty() {
+        return false;
+    }
+    for place in places {
+        let told = untrusted::text(place, layout::TOLD_MESSAGES).unwrap_or_default();
+        answers.retain(|id| !told.lines().any(|line| line == id.as_str()));
+    }
+    let unread = Reader::agent(agent).and_then(|reader| Mailbox::new(&ctx.repo).open(&reader));
+    unread.is_ok_and(|open| open.iter().any(|it| it.read.is_none() && answers.contains(&it.id)))
 }
 
 /// Whether a question of the agent is open.

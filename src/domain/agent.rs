@@ -571,6 +571,7 @@ impl Agent {
     /// readers that find the supervisor of a run dead and must not write.
     pub fn with_run_ended(mut self, exited: &Exited) -> Agent {
         self.run_ended(exited);
+        self.run.iter_mut().for_each(|run| run.is_lost = true);
         self
     }
 }

@@ -22,6 +22,8 @@ pub struct Run {
     pub began: DateTime<Utc>,
     /// How and when it ended; `None` while it lives, and for one whose end was not recorded.
     pub end: Option<(Exited, DateTime<Utc>)>,
+    /// Whether it was found dead without an end in its row.
+    pub is_lost: bool,
 }
 
 impl Run {
@@ -34,7 +36,8 @@ impl Run {
     ) -> Option<&'e Exited> {
         match (&event.what, last) {
             (What::Started(started), last) => {
-                *last = Some(Run { started: started.clone(), began: time, end: None });
+                *last =
+                    Some(Run { started: started.clone(), began: time, end: None, is_lost: false });
                 None
             }
             (What::Exited(exited), Some(run)) if run.is_ended_by(exited) => {
@@ -51,8 +54,12 @@ impl Run {
         for event in events {
             match (&event.what, &mut found) {
                 (What::Started(started), _) if started.run == Some(number) => {
-                    found =
-                        Some(Run { started: started.clone(), began: event.at.time(), end: None });
+                    found = Some(Run {
+                        started: started.clone(),
+                        began: event.at.time(),
+                        end: None,
+                        is_lost: false,
+                    });
                 }
                 (What::Exited(exited), Some(run)) if exited.run == Some(number) => {
                     run.end.get_or_insert((exited.clone(), event.at.time()));

@@ -1,9 +1,8 @@
 //! One agent, one event and one branch to land on, as every answer has them.
 
+use crate::agents::Ctx;
 use crate::agents::at_work::shown_state;
-use crate::agents::liveness::Liveness;
 use crate::agents::lookup::clone_id;
-use crate::agents::{Ctx, liveness};
 use crate::domain::claim::Lease;
 use crate::domain::event::Base;
 use crate::domain::stamp::is_ahead;
@@ -226,7 +225,7 @@ impl Reporter {
             updated_at: rfc3339(agent.updated),
             summary: agent.summary.clone(),
             leases: self.leases(agent),
-            run: agent.run.as_ref().map(|run| self.last_run(agent, run)),
+            run: agent.run.as_ref().map(LastRun::new),
             irregular: self.irregular(agent),
             age_seconds: (self.now - agent.started).num_seconds().max(0),
         }
@@ -261,17 +260,17 @@ impl Reporter {
     pub(super) fn inside(&self, path: &Path) -> String {
         text(path.strip_prefix(&self.root).unwrap_or(path))
     }
+}
 
-    fn last_run(&self, agent: &Agent, run: &Run) -> LastRun {
-        // A lock that cannot be looked at may be held.
-        let pulse = liveness::of_run(&self.common_dir, agent, run).unwrap_or(Liveness::Alive);
+impl LastRun {
+    fn new(run: &Run) -> LastRun {
         let end = run.end.as_ref();
         LastRun {
             run: run.number(),
-            state: match pulse {
-                Liveness::Over => "exited",
-                Liveness::Alive | Liveness::Elsewhere => "running",
-                Liveness::Dead => "dead",
+            state: match end {
+                Some(_) => "exited",
+                None if run.is_lost => "dead",
+                None => "running",
             },
             command: run.started.command.clone(),
             started_at: rfc3339(run.began),

@@ -279,6 +279,15 @@ pub fn questions_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("questions")
 }
 
+/// The messages that answered an agent since its last run began, each an empty file of that name.
+pub fn answered_dir(common_dir: &Path, id: AgentId) -> PathBuf {
+    agent_dir(common_dir, id).join("answered")
+}
+
+/// The file in which a host hook keeps what it told an agent: the tip of the mailbox when it was last looked at, then the ids of the
+/// messages.
+pub const TOLD_MESSAGES: &str = "told-messages";
+
 /// The file, below [`agents_dir`], locked while the messages of an agent's spool are posted.
 pub fn posting_lock(id: AgentId) -> String {
     format!("{}/posting.lock", id.short())

@@ -330,6 +330,48 @@ fn an_answer_wakes_the_agent_that_asked() {
 }
 
 #[test]
+fn an_answer_that_a_run_does_not_hear_any_more_lets_the_agent_go_on() {
+    let stage = Stage::with("claude", "");
+    let directory = stage.programs.display();
+    // It asks, is answered while it works, and ends its turn without a look: another one does the rest.
+    let script = format!(
+        "#!/bin/sh\nfor word in \"$@\"; do echo \"<$word>\" >&2; done\ncat >&2\n\
+         case \"$*\" in *--resume*) ;; *)\n\
+         git-agent send --type=clarify --to=user --payload=question=which? --payload=context=x >&2\n\
+         until test -e {directory}/go; do sleep 0.02; done;; esac\n\
+         echo '{{\"type\":\"result\",\"result\":\"Done.\",\"session_id\":\"5e55\"}}'\n"
+    );
+    fs::write(stage.programs.join("claude"), script).expect("written");
+    let began = stage.command(&["--host=claude", "--background", "--format=json"]).output();
+    let began = json(&began.expect("starts"));
+    let id = began["agent_id"].as_str().expect("an id");
+    let shown = || stage.repo.agent_json(&["show", id]);
+    while shown()["state"] != "waiting" {
+        crate::support::pause();
+    }
+    let inbox = stage.repo.agent_json(&["inbox", "--agent=user"]);
+    let question = inbox["messages"][0]["message_id"].as_str().expect("an id").to_owned();
+    let answer = ["send", "--type=notify", "--to", id, "--reply-to", &question];
+    let sent = stage.repo.agent_json(&[&answer[..], &["--payload=message=the second"]].concat());
+    assert_eq!(sent["waking"], Value::Null, "{sent}");
+    assert_eq!(shown()["state"], "running");
+    fs::write(stage.programs.join("go"), "").expect("written");
+    loop {
+        let now = shown();
+        if now["run"]["run"] == 2 && now["run"]["state"] == "exited" {
+            break;
+        }
+        let half_done = now["run"]["run"] == 1 && now["state"] == "done";
+        assert!(!half_done, "half of it would land: {now}");
+        crate::support::pause();
+    }
+    let ended = stage.repo.agent(&["wait", id, "--format=json"]);
+    let log = answer_of(&ended)["runs"][0]["stderr_path"].as_str().expect("a log").to_owned();
+    let heard = fs::read_to_string(log).expect("readable");
+    assert!(heard.contains("Your question is answered: the second"), "{heard}");
+}
+
+#[test]
 fn a_host_that_tells_what_it_costs_is_ended_in_time() {
     let stage = Stage::with("opencode", "");
     let step = r#"{"type":"step_finish","sessionID":"5e55","part":{"cost":0.6,"tokens":{"input":10,"output":5}}}"#;

@@ -178,9 +178,6 @@ fn committed(
 // They stay unread until the agent receives them, because a host may drop what a hook says. What it was told of is kept in a file that the agent
 // could change: then it is told again, or has to look itself.
 
-/// The file: the tip of the mailbox when it was last looked at, then the ids of the messages that were told.
-const TOLD: &str = "told-messages";
-
 /// How much of a message is told, in characters; hosts cut off what is longer.
 const LONGEST: usize = 2_000;
 
@@ -191,7 +188,7 @@ fn news(env: &Env, home: &CurrentAgent) -> Result<String> {
     };
     let tip = tip.to_string();
     let place = own_place(env, home);
-    let known = untrusted::text(&place, TOLD).unwrap_or_default();
+    let known = untrusted::text(&place, layout::TOLD_MESSAGES).unwrap_or_default();
     // Every tool call asks, and nearly always nothing came: one ref and one file tell.
     if known.lines().next() == Some(&tip) {
         return Ok(String::new());
@@ -210,7 +207,7 @@ fn news(env: &Env, home: &CurrentAgent) -> Result<String> {
         }
     }
     fsx::create_dir(&place)?;
-    fsx::write_private(&place.join(TOLD), told.as_bytes())?;
+    fsx::write_private(&place.join(layout::TOLD_MESSAGES), told.as_bytes())?;
     if !text.is_empty() {
         text.push_str("To mark what you have read, run git-agent receive; to answer, git-agent send --reply-to <id>.\n");
     }

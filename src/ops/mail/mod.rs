@@ -1,11 +1,14 @@
 //! What the verbs of the messenger share: who a name stands for, and how a message is answered.
 
 use super::agent_report::rfc3339;
-use crate::agents::Ctx;
 use crate::agents::names::handle;
+use crate::agents::{Ctx, liveness};
 use crate::domain::message::{ID_PREFIX, Name};
-use crate::domain::{Message, MessageId, Receivers};
+use crate::domain::sandbox::Mode;
+use crate::domain::{Agent, Letter, Message, MessageId, Receivers, Run};
 use crate::error::{Code, Error, Result};
+use crate::ops::error_report::command_to_go_on;
+use crate::proc::launch;
 use crate::store::Mailbox;
 use serde::Serialize;
 use serde_json::Value;
@@ -179,4 +182,59 @@ pub fn find_message(ctx: &Ctx, who: &str) -> Result<MessageId> {
 fn unknown(who: &str) -> Error {
     Error::new(Code::MessageUnknown, format!("there is no message `{}`", who.escape_debug()))
         .hint("to see what there is, run git agent inbox")
+}
+
+// An agent that asked and is answered.
+
+/// What is to be known of an agent that waits and is not let go on.
+pub(super) fn stays_asleep(agent: &Agent) -> String {
+    let id = agent.id.short();
+    let command = command_to_go_on(agent);
+    format!(
+        "agent {id} waits for an answer and nothing runs for it; to let it go on with what it gets, run {command}"
+    )
+}
+
+/// As much of an answer as fits into an argument of a command beside other words, in bytes: the kernel takes 128 KiB.
+const ARGUMENT: usize = 100 << 10;
+
+/// Lets an agent go on that waited, in the background: its host is told the answer in the session that asked. Gives why it does not.
+///
+/// # Errors
+/// `io`, `bare-repo` where the command cannot be started.
+pub(super) fn wake(ctx: &Ctx, agent: &Agent, answers: &[&Letter]) -> Result<Option<String>> {
+    let payloads = answers.iter().map(|letter| serde_json::from_str(&letter.payload.json));
+    let payloads: Vec<Value> = payloads.filter_map(|payload| payload.ok()).collect();
+    let values = payloads.iter().filter_map(Value::as_object).flatten();
+    let texts: Vec<_> = values.filter_map(|(_, value)| value.as_str()).collect();
+    // No argument holds a NUL.
+    let mut text = format!("Your question is answered: {}", texts.join("\n\n")).replace('\0', " ");
+    if text.len() > ARGUMENT {
+        text = "Your question is answered; to read that, run git-agent receive.".to_owned();
+    }
+    // As strictly as the run that asked was fenced in.
+    let run = agent.run.as_ref().map_or(0, Run::number);
+    let report = liveness::load_report(ctx.repo.common_dir(), agent, run)?;
+    let mode = report.and_then(|report| Mode::parse(report.pointer("/sandbox/mode")?.as_str()?));
+    let mode = mode.unwrap_or_default().as_str();
+    let id = agent.id.to_string();
+    let words = ["run", &id, "--resume", "--background", "--sandbox", mode, "-m", &text];
+    let (program, root) = (ctx.env.require_program()?, ctx.repo.root()?);
+    // Until it has begun: who waits for the agent next waits for this run. Who only sends does not wait for others to end.
+    let at_once = words.iter().copied().chain(["--no-wait"]).map(Into::into).collect::<Vec<_>>();
+    let said = launch::hand_over(program, &at_once, Some(&root))?;
+    if said.failed.is_none() {
+        return Ok(None);
+    }
+    let why = String::from_utf8_lossy(&said.err);
+    let why = why.lines().next().unwrap_or_default().trim_start_matches("error");
+    let short = agent.id.short();
+    if why.starts_with(&format!("[{}]", Code::LimitReached.name())) {
+        launch::start(program, words.into_iter(), &root, &[]);
+        return Ok(Some(format!("agent {short} goes on when there is room for it {why}")));
+    }
+    let command = command_to_go_on(agent);
+    Ok(Some(format!(
+        "agent {short} does not go on {why}; to let it go on with what it gets, run {command}"
+    )))
 }

@@ -137,8 +137,10 @@ pub struct Competitor {
 pub fn report(ctx: &Ctx) -> Result<FleetReport> {
     let mut agents = lookup::agents(ctx)?;
     agents.sort_unstable_by_key(|agent| (agent.started, agent.id));
+    let is_lost = |agent: &Agent| agent.run.as_ref().is_some_and(|run| run.is_lost);
+    let end = |agent| liveness::unrecorded_end(ctx.repo.common_dir(), agent);
     let lost: Vec<Option<Lost>> =
-        agents.iter().map(|agent| liveness::unrecorded_end(ctx.repo.common_dir(), agent)).collect();
+        agents.iter().map(|agent| is_lost(agent).then(|| end(agent)).flatten()).collect();
     let times = lost.iter().flatten().map(|(_, time)| *time);
     let until = agents.iter().map(|agent| agent.updated).chain(times).max();
     // A clock that went back ends no span before it begins.

@@ -2,7 +2,7 @@
 
 use crate::agents::admission::Admission;
 use crate::agents::run_repo::RunRepo;
-use crate::agents::spool::{Notice, notify, post_spool_serving};
+use crate::agents::spool::{Notice, has_unheard_answer, notify, post_spool_serving};
 use crate::agents::{
     Ctx, CurrentAgent, admission, at_work, crash_recovery, host_session, liveness, publish,
     worktree,
@@ -11,6 +11,7 @@ use crate::domain::event::Started;
 use crate::domain::run::Outcome;
 use crate::domain::{Agent, Ending, HostSession, Isolation, Move, Run, State, Verdict, What};
 use crate::error::{Code, Error, IoContext, Result};
+use crate::hosts;
 use crate::ops::run::cost_watch::{CostWatch, SessionBudget};
 use crate::ops::run::lead::Lead;
 use crate::ops::run::report::{self, Ended, RunReport, StartReport};
@@ -18,13 +19,13 @@ use crate::ops::run::stage::Stage;
 use crate::ops::run::{RunPlan, Worker, require_command};
 use crate::ops::spawn::{self, SpawnReport};
 use crate::ops::verify::{self, Recording, VerifyOptions};
-use crate::ops::{commit, mounted};
+use crate::ops::{commit, mail, mounted};
 use crate::proc::capture::{Capture, capture};
 use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
 use crate::proc::terminal::{self, Terminal};
 use crate::store::lock::Guard;
-use crate::store::mailbox::{reader, spool};
+use crate::store::mailbox::{Mailbox, reader, spool};
 use crate::store::{layout, spawn_commit};
 use crate::wire::policy::Policy;
 use crate::wire::request::SpooledRequest;
@@ -80,13 +81,40 @@ pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport
     let agent = ctx.ledger().agent(id)?;
     let agent = agent.ok_or_else(|| Error::bug("an agent that was found or made has a row"))?;
     let ticket = may_begin.as_ref().and_then(Admission::ticket);
-    work(ctx, &mut plan, &agent, (echo, ticket), made).map_err(|error| match &plan.worker {
+    let ended = work(ctx, &mut plan, &agent, (echo, ticket), made);
+    let mut report = ended.map_err(|error| match &plan.worker {
         Worker::Known(_) => error,
         Worker::New(_) => {
             let id = agent.id.short();
             error.hint(format!("to start the agent that was made, run git agent run {id} -- …"))
         }
-    })
+    })?;
+    // Another run is not kept waiting by this one any more, and has its place.
+    drop(may_begin);
+    if !(ctx.env.fenced || plan.options.terminal) {
+        let untold = go_on(ctx, &agent).unwrap_or_else(|error| Some(error.to_string()));
+        report.warnings.extend(untold);
+    }
+    Ok(report)
+}
+
+/// Lets an agent go on that asked, and was answered after it could hear of it: who answered saw it at work, and woke it not. Asked
+/// when the agent's lock is free again: who answers from now on sees that it sleeps. Gives what the caller should know.
+fn go_on(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
+    let common_dir = ctx.repo.common_dir();
+    let row = ctx.ledger().agent(agent.spawn_commit)?;
+    let asked = row.filter(|row| row.asked && row.state == State::Idle);
+    let asked = asked.filter(|row| !at_work::waits_for_answer(common_dir, row));
+    let Some(agent) = asked else { return Ok(None) };
+    let answers = Mailbox::new(&ctx.repo).messages(&reader::answers(common_dir, &agent))?;
+    if answers.is_empty() {
+        return Ok(None);
+    }
+    if !hosts::has_session(&agent) {
+        return Ok(Some(mail::stays_asleep(&agent)));
+    }
+    let letters: Vec<_> = answers.values().map(|message| &message.letter).collect();
+    mail::wake(ctx, &agent, &letters)
 }
 
 fn work(
@@ -176,12 +204,13 @@ fn work(
     if !(plan.options.terminal && had_failed) {
         report.declared(agent);
     }
-    report.waiting = at_work::waits_for_answer(ctx.repo.common_dir(), agent);
+    let waits = at_work::waits_for_answer(ctx.repo.common_dir(), agent);
+    report.waiting = waits || agent.asked;
     let kept = liveness::keep_report(ctx.repo.common_dir(), agent, report.run, &json!(report));
     report.warnings.extend(kept.err().map(|error| error.to_string()));
     ctx.reached("verified");
     if !ctx.env.fenced {
-        let state = if report.waiting { State::Waiting } else { agent.state };
+        let state = if waits { State::Waiting } else { agent.state };
         notify(&ctx.repo, Notice::End, agent, state.as_str());
     }
     Ok(report)
@@ -235,6 +264,7 @@ fn watch(
     }
     // The event comes first, so that a killed supervisor leaves a run to complete.
     let run = started(ctx, plan, agent, stage)?;
+    reader::forget_answers(ctx.repo.common_dir(), agent);
     // The message for a session that goes on answers what it asked.
     if plan.options.message.is_some() {
         reader::close(ctx.repo.common_dir(), agent);
@@ -252,6 +282,8 @@ fn watch(
     });
     // What the command made becomes the agent's work. From here on nothing else publishes.
     let unsent = postman.finish(ctx, agent);
+    let places = [&layout::runs_dir(ctx.repo.common_dir(), agent.id), stage.scratch.path()];
+    let is_unheard = has_unheard_answer(ctx, agent, &places);
     let mut sandbox = stage.enclosure.take_down(ctx, agent, plan);
     if let Ok(sandbox) = &mut sandbox {
         sandbox.notes.extend(unsent);
@@ -270,7 +302,8 @@ fn watch(
     let outcome_of_run = outcome_of(plan, lived, was_stopped, &session);
     let bytes = out.bytes + err.bytes;
     let of_row = session.clone();
-    crash_recovery::exited(ctx, agent, stage.number, outcome_of_run, Some(bytes), of_row)?;
+    let end = (outcome_of_run, is_unheard);
+    crash_recovery::exited(ctx, agent, stage.number, end, Some(bytes), of_row)?;
     ctx.reached("exited");
     // Only now: an error must not keep the end out of the row.
     outcome?;
@@ -365,7 +398,7 @@ fn started(ctx: &Ctx, plan: &RunPlan, agent: &Agent, stage: &Stage) -> Result<Ru
         row.unwrap_or(agent).may(Move::Start)?;
         Ok(What::Started(started.clone()))
     })?;
-    Ok(Run { started, began, end: None })
+    Ok(Run { started, began, end: None, is_lost: false })
 }
 
 /// A shared agent has nothing to land, so there are only its bundle and its answer to judge.

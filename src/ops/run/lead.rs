@@ -224,7 +224,7 @@ impl Lead {
     /// An agent that this one has spawned. The parent in a row is what anyone says who spawns, so what binds the agent is compared.
     fn own(&self, ctx: &Ctx, who: &str) -> Result<Agent> {
         let agent = ctx.ledger().find(who)?;
-        let agent = liveness::as_it_stands(ctx.repo.common_dir(), agent);
+        let agent = liveness::as_it_stands(ctx, agent);
         let is_own = agent.parent == Some(self.agent.id)
             && lookup::is_local(ctx, &agent)
             && agent.base.as_ref().and_then(|base| base.refname.as_ref()) == Some(&self.branch);

@@ -7,25 +7,21 @@
 
 use crate::agents::names::{own, resolve};
 use crate::agents::spool::{own_spool, spool_of_clone};
-use crate::agents::{Ctx, CurrentAgent, liveness, spool};
+use crate::agents::{Ctx, CurrentAgent, spool};
 use crate::domain::message::{EVERYBODY, Kind, PAYLOAD_LIMIT};
 use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;
-use crate::domain::sandbox::Mode;
-use crate::domain::{Agent, Letter, MessageId, Receivers, Run, Stamp};
+use crate::domain::{Agent, Letter, MessageId, Receivers, Stamp};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts;
 use crate::ops::agent_report::rfc3339;
-use crate::ops::error_report::command_to_go_on;
-use crate::ops::mail::ReceiversReport;
-use crate::proc::launch;
+use crate::ops::mail::{self, ReceiversReport};
 use crate::store::mailbox::{Mailbox, Nonce, spool as mailbox_spool};
 use crate::store::repository_settings;
 use crate::wire::message::payload::{self, Addressed, PayloadPart};
 use crate::wire::message::spooled::Spooled;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Serialize;
-use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -115,7 +111,7 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
                         && ctx.env.agent.is_none()
                         && hosts::has_session(agent)
                 });
-            warnings.extend(others.iter().map(stays_asleep));
+            warnings.extend(others.iter().map(mail::stays_asleep));
             Ok(SendPlan { letter, wake, warnings })
         }
         checked => {
@@ -143,54 +139,6 @@ fn asleep(ctx: &Ctx, letter: &Letter) -> Vec<Agent> {
         return Vec::new();
     };
     names.iter().filter_map(|name| spool::sleeps(ctx, name.as_str())).collect()
-}
-
-fn stays_asleep(agent: &Agent) -> String {
-    let id = agent.id.short();
-    let command = command_to_go_on(agent);
-    format!(
-        "agent {id} waits for an answer and nothing runs for it; to let it go on with what it gets, run {command}"
-    )
-}
-
-/// As much of an answer as fits into an argument of a command beside other words, in bytes: the kernel takes 128 KiB.
-const ARGUMENT: usize = 100 << 10;
-
-/// Lets an agent go on that waited, in the background: its host is told the answer in the session that asked. Gives why it does not.
-fn wake(ctx: &Ctx, agent: &Agent, letter: &Letter) -> Result<Option<String>> {
-    let payload: Value = serde_json::from_str(&letter.payload.json).unwrap_or_default();
-    let texts: Vec<_> =
-        payload.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str()).collect();
-    // No argument holds a NUL.
-    let mut text = format!("Your question is answered: {}", texts.join("\n\n")).replace('\0', " ");
-    if text.len() > ARGUMENT {
-        text = "Your question is answered; to read that, run git-agent receive.".to_owned();
-    }
-    // As strictly as the run that asked was fenced in.
-    let run = agent.run.as_ref().map_or(0, Run::number);
-    let report = liveness::load_report(ctx.repo.common_dir(), agent, run)?;
-    let mode = report.and_then(|report| Mode::parse(report.pointer("/sandbox/mode")?.as_str()?));
-    let mode = mode.unwrap_or_default().as_str();
-    let id = agent.id.to_string();
-    let words = ["run", &id, "--resume", "--background", "--sandbox", mode, "-m", &text];
-    let (program, root) = (ctx.env.require_program()?, ctx.repo.root()?);
-    // Until it has begun: who waits for the agent next waits for this run. Who only sends does not wait for others to end.
-    let at_once = words.iter().copied().chain(["--no-wait"]).map(Into::into).collect::<Vec<_>>();
-    let said = launch::hand_over(program, &at_once, Some(&root))?;
-    if said.failed.is_none() {
-        return Ok(None);
-    }
-    let why = String::from_utf8_lossy(&said.err);
-    let why = why.lines().next().unwrap_or_default().trim_start_matches("error");
-    let short = agent.id.short();
-    if why.starts_with(&format!("[{}]", Code::LimitReached.name())) {
-        launch::start(program, words.into_iter(), &root, &[]);
-        return Ok(Some(format!("agent {short} goes on when there is room for it {why}")));
-    }
-    let command = command_to_go_on(agent);
-    Ok(Some(format!(
-        "agent {short} does not go on {why}; to let it go on with what it gets, run {command}"
-    )))
 }
 
 /// What a message is asked for with and its payload say differently.
@@ -230,7 +178,7 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
             report.warnings.extend(spool::deliver_all(ctx));
             for agent in plan.wake.iter().filter(|agent| !spool::is_waiting(ctx, agent)) {
                 // The message is sent, whatever becomes of the run.
-                match wake(ctx, agent, &plan.letter) {
+                match mail::wake(ctx, agent, &[&plan.letter]) {
                     Ok(None) => report.waking.push(agent.id.to_string()),
                     Ok(Some(warning)) => report.warnings.push(warning),
                     Err(error) => report.warnings.push(error.to_string()),

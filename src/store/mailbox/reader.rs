@@ -1,7 +1,7 @@
 //! A reader of messages, and the questions that wait for an answer.
 
 use crate::domain::message::{Kind, Name};
-use crate::domain::{Agent, Message, MessageId, Oid, Receivers};
+use crate::domain::{Agent, AgentId, Message, MessageId, Oid, Receivers};
 use crate::error::Result;
 use crate::git::{Identity, NewCommit, Repo};
 use crate::store::mailbox::{Mailbox, chain};
@@ -165,7 +165,7 @@ pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
         };
         // The name is compared first: reading the question walks the mailbox.
         if letter.re.as_ref() == Some(&id) || is_to_asker && was_asked(mailbox, &id, message) {
-            let _ = fs::remove_file(path);
+            answered(common_dir, &asker, &message.id, &path);
         }
     }
     if letter.kind == Kind::Clarify {
@@ -173,6 +173,27 @@ pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
         let file = format!("{}.{}", letter.from.as_str(), message.id.as_str());
         let _ = fsx::create_dir(&directory).map(|()| File::create(directory.join(file)));
     }
+}
+
+/// Takes a question for answered. The run that asked may end without having heard of it, so that the answer is noted first.
+fn answered(common_dir: &Path, asker: &str, answer: &MessageId, question: &Path) {
+    let id = AgentId::parse(asker).filter(|id| layout::agent_dir(common_dir, *id).is_dir());
+    if let Some(directory) = id.map(|id| layout::answered_dir(common_dir, id)) {
+        let _ = fsx::create_dir(&directory).map(|()| File::create(directory.join(answer.as_str())));
+    }
+    let _ = fs::remove_file(question);
+}
+
+/// The messages that answered an agent since its last run began.
+pub fn answers(common_dir: &Path, agent: &Agent) -> Vec<MessageId> {
+    let entries = fs::read_dir(layout::answered_dir(common_dir, agent.id));
+    let entries = entries.into_iter().flatten().flatten().take(MOST);
+    entries.filter_map(|entry| MessageId::parse(entry.file_name().to_str()?)).collect()
+}
+
+/// Forgets what answered an agent: a run of it begins, which is told of everything that is unread.
+pub fn forget_answers(common_dir: &Path, agent: &Agent) {
+    let _ = fs::remove_dir_all(layout::answered_dir(common_dir, agent.id));
 }
 
 /// Forgets the questions of an agent, which were answered in another way than by a message.
@@ -205,10 +226,11 @@ fn was_asked(mailbox: &Mailbox<'_>, question: &MessageId, answer: &Message) -> b
 /// `repo-corrupt`.
 pub(in crate::store) fn settle(repo: &Repo) -> Result<()> {
     let mailbox = Mailbox::new(repo);
-    for (_, id, path) in all(repo.common_dir()) {
+    for (asker, id, path) in all(repo.common_dir()) {
         let conversation = mailbox.conversation(&id)?;
-        if conversation.iter().any(|message| message.letter.re.as_ref() == Some(&id)) {
-            let _ = fs::remove_file(path);
+        let answer = conversation.iter().find(|message| message.letter.re.as_ref() == Some(&id));
+        if let Some(answer) = answer {
+            answered(repo.common_dir(), &asker, &answer.id, &path);
         }
     }
     Ok(())
