@@ -26,10 +26,11 @@ use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
 use crate::agents::{at_work, crash_recovery, layered, liveness, lookup, worktree};
 use crate::domain::agent::{Agent, Move};
-use crate::domain::change::{Change, ChangeKind};
+use crate::domain::change::{Baseline, Change, ChangeKind, Difference};
 use crate::domain::event::What;
 use crate::domain::oid::Oid;
 use crate::domain::path::Quoted;
+use crate::domain::shell;
 use crate::error::{Code, Error, ErrorFacts, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
@@ -38,11 +39,11 @@ use crate::git::merge::MergeResult;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::error_report::command_to_go_on;
 use crate::proc::signals::Deferred;
-use crate::store::replay;
+use crate::store::{facts, replay};
 use crate::wire::path_text::PathText;
 pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
 pub const STEPS: [&str; 7] =
@@ -293,31 +294,61 @@ impl UpdatePlan {
         }
         let fence = ScopeGuard::around(&ctx.repo, self.agent.clone())?;
         let repo = Repo::open_git_dir(&place.git_dir)?;
-        let mut changes = repo.staged_changes(&Staging::default())?;
-        if changes.is_empty() {
-            let tree;
-            (changes, tree) = uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)?;
-            let is_other: HashSet<Vec<u8>> = ctx.repo.changed_paths(merged, tree)?;
-            let before = ctx.repo.read_commit(self.tip)?.tree;
-            let is_brought: HashSet<Vec<u8>> = ctx.repo.changed_paths(before, merged)?;
-            changes.retain(|Change { path, kind, .. }| {
-                // What the merge brings and is missing on the disk was about to be written when an
-                // earlier call was killed.
-                let is_gone = *kind == ChangeKind::Deleted && is_brought.contains(path);
-                is_other.contains(path) && !is_gone
-            });
-        }
-        if changes.is_empty() {
-            return Ok(());
+        let staged = repo.staged_changes(&Staging::default())?.into_iter();
+        let mut paths: BTreeSet<Vec<u8>> = staged.map(|change| change.path).collect();
+        let (changes, tree) = uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)?;
+        let is_other: HashSet<Vec<u8>> = ctx.repo.changed_paths(merged, tree)?;
+        let before = ctx.repo.read_commit(self.tip)?.tree;
+        let is_brought: HashSet<Vec<u8>> = ctx.repo.changed_paths(before, merged)?;
+        let others = changes.into_iter().filter(|Change { path, kind, .. }| {
+            // What the merge brings and is missing on the disk was about to be written when an
+            // earlier call was killed.
+            let is_gone = *kind == ChangeKind::Deleted && is_brought.contains(path);
+            is_other.contains(path) && !is_gone
+        });
+        paths.extend(others.map(|change| change.path));
+        if paths.is_empty() {
+            return self.require_unblocked(ctx, place, merged);
         }
         let short = self.agent.id.short();
-        let paths = changes.into_iter().map(|change| change.path).collect();
+        let paths = paths.into_iter().collect();
         Err(refusal(
             Code::WorktreeDirty,
             format!("agent {short} has uncommitted work, so its branch is not updated"),
             ErrorFacts { paths, ..ErrorFacts::default() },
         )
         .hint(format!("to commit it first, run git agent commit {short} -m <message>")))
+    }
+
+    /// Refuses files that are in the way of what the merge brings and are no work, as those that set-up left: with the commands that
+    /// give them up.
+    fn require_unblocked(&self, ctx: &Ctx, place: &Checkout, merged: Oid) -> Result<()> {
+        // Where the merge conflicts, it is git that writes it, and says what is in its way.
+        if !matches!(self.way, UpdateWay::Merge(_)) {
+            return Ok(());
+        }
+        let scratch = index_scratch(&ctx.repo)?;
+        let found = place.require_unblocked(&ctx.repo, self.tip, merged, &scratch);
+        let Some(error) = found.err() else { return Ok(()) };
+        let baseline = facts::of_agent(&ctx.repo, &self.agent)?;
+        let known = baseline.iter().flat_map(Baseline::differences);
+        // One look does not name all of them: a new file that is in the way is found before a changed one.
+        let before = ctx.repo.read_commit(self.tip)?.tree;
+        let is_brought: HashSet<Vec<u8>> = ctx.repo.changed_paths(before, merged)?;
+        let blocking = known.filter(|change| is_brought.contains(&change.path));
+        let (changed, new): (Vec<_>, Vec<_>) = blocking.partition(|change| change.old.is_some());
+        let git = |word: &str, changes: &[&Difference]| {
+            let paths: Vec<_> = changes.iter().map(|change| shell::word(&change.path)).collect();
+            (!paths.is_empty()).then(|| format!("{word} -- {}", paths.join(" ")))
+        };
+        let words: Vec<_> =
+            [git("restore", &changed), git("clean -fx", &new)].into_iter().flatten().collect();
+        Err(if words.is_empty() {
+            error
+        } else {
+            let why = "set-up made or changed them; to give that up";
+            error.remedy(why, Remedy::GitIn(place.git_place(), words))
+        })
     }
 
     fn message(&self) -> String {

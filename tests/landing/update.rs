@@ -1,9 +1,10 @@
 use super::{answer, run};
-use crate::support::agent::describe;
+use crate::support::agent::{TASK, describe};
 use crate::support::death::{self, Order, steps_of};
 use crate::support::git_output;
 use crate::verify::{Agent, refused};
 use git_agent::ops::update::{self, STEPS};
+use std::process::Command;
 
 /// Not a test: the process that dies. It does nothing unless a step is named.
 #[test]
@@ -86,6 +87,38 @@ fn uncommitted_work_is_refused_and_named() {
     assert_eq!(error["code"], "worktree-dirty");
     assert_eq!(error["paths"], serde_json::json!(["src/two.rs"]));
     refused(&run(&agent, "update", &[]), "worktree-dirty", 3);
+    // What is staged hides no more than it names.
+    agent.write("src/three.rs", "pub fn three() {}\n");
+    agent.git(&["add", "src/three.rs"]);
+    let both = serde_json::json!(["src/three.rs", "src/two.rs"]);
+    assert_eq!(error_of(&agent, &[])["paths"], both);
+}
+
+#[test]
+fn what_set_up_left_in_the_way_is_given_up_by_the_commands_that_are_named() {
+    let setup = "[setup]\nrun = [\"echo setup >> README.md && echo setup > made.txt\"]\n";
+    let agent = Agent::of_task(&format!("{TASK}{setup}"));
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    answer(&agent, "commit", &["-m", "two"]);
+    agent.repo.write("README.md", "new\n");
+    agent.repo.write("made.txt", "of the target\n");
+    agent.repo.commit_all("main moves on");
+    let before = agent.git(&["status", "--porcelain"]);
+    for arguments in [&["--dry-run"][..], &[]] {
+        let error = error_of(&agent, arguments);
+        assert_eq!(error["code"], "target-dirty", "{error}");
+        assert_eq!(agent.git(&["status", "--porcelain"]), before);
+        let hints = error["hints"].as_array().expect("hints");
+        let hint = hints.iter().filter_map(|hint| hint.as_str()).find(|it| it.contains("set-up"));
+        let (_, command) = hint.expect("named").split_once(", run ").expect("a command");
+        if arguments.is_empty() {
+            let status = Command::new("sh").args(["-c", command]).status().expect("starts");
+            assert!(status.success(), "{command}");
+        }
+    }
+    assert_eq!(answer(&agent, "update", &[])["outcome"], "updated");
+    assert_eq!(agent.git(&["status", "--porcelain"]), "");
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
 }
 
 #[test]
