@@ -143,13 +143,16 @@ fn what_was_there_before_and_what_others_need_stays() {
     let exclude = repo.path().join(".git/info/exclude");
     let lines = fs::read_to_string(&exclude).expect("a file") + "mine\n";
     fs::write(&exclude, &lines).expect("written");
+    repo.git(["config", "agent.worktreeDir", "../{id}"]);
     let done = repo.agent_json(&["uninstall", "--yes"]);
     let kept = done["items"]
         .as_array()
         .expect("items")
         .iter()
         .filter(|item| item["action"] == "keep" && item["kind"] == "setting");
-    assert_eq!(kept.count(), 1, "{done}");
+    let kept: Vec<_> = kept.map(|item| item["what"].as_str()).collect();
+    assert_eq!(kept, [Some("extensions.worktreeConfig"), Some("agent.worktreeDir")]);
+    assert_eq!(repo.git(["config", "agent.worktreeDir"]), "../{id}");
     assert_eq!(git_in(&beside, ["config", "user.name"]), "Mine");
     let left = fs::read_to_string(&exclude).expect("a file");
     assert!(!left.contains("worktrees") && left.ends_with("mine\n"), "{left}");

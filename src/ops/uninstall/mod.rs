@@ -17,6 +17,7 @@ use crate::agents::liveness::Liveness;
 use crate::agents::{Ctx, bundle, liveness, lookup, pool, run_repo, worktree};
 use crate::domain::{Agent, Oid, State, shell};
 use crate::error::{Code, Error, Result};
+use crate::git::config::ConfigFile;
 use crate::hosts::{self, WORKTREE_DIR};
 use crate::ops::init::{self, InitOptions, InitPlan};
 use crate::ops::status;
@@ -33,6 +34,9 @@ pub const STEPS: [&str; 5] = ["hosts", "pool", "settings", "refs", "files"];
 /// What other commands hold while they write, in the order in which they take it.
 const LOCKS: [&str; 4] =
     [layout::LANDING_LOCK, layout::SPAWN_LOCK, layout::LEDGER_LOCK, layout::MAIL_LOCK];
+
+/// The setting for the place of worktrees, which `init` makes once a person has agreed to it.
+const WORKTREE_PLACE: &str = "agent.worktreeDir";
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,6 +147,10 @@ fn look(ctx: &Ctx, options: UninstallOptions) -> Result<UninstallReport> {
             items.keep("setting", "extensions.worktreeConfig", "it was on before")
         }
         None => {}
+    }
+    // Who agreed to it in `init` may go on with it for other tools.
+    if ctx.repo.setting_in(ConfigFile::Shared, WORKTREE_PLACE)?.is_some() {
+        items.keep("setting", WORKTREE_PLACE, "git config --unset removes it");
     }
     for line in added::remove_exclude(&ctx.repo, true)? {
         items.remove("exclude", &line);
