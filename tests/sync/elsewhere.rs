@@ -246,3 +246,26 @@ fn an_agent_that_asked_is_done_in_no_clone_before_it_went_on() {
     let said = describe(&super::agent(&two, &["train", "--all"]));
     assert_ne!(git_in(&two, ["rev-parse", "main"]), before, "{said}");
 }
+
+#[test]
+fn an_answer_from_another_clone_names_the_agent_that_waits_for_it() {
+    let hub = Hub::new(2);
+    hub.send_all();
+    let [one, two] = [0, 1].map(|number| hub.clones[number].clone());
+    let spawned = spawn(&one, &["--no-bundle", "--name=asks"]);
+    let id = spawned["agent_id"].as_str().expect("an id").to_owned();
+    let ask = ["send", "--type=clarify", "--to=user", "--from=asks", "--payload=question=which?"];
+    let asked = json(&one, &[&ask[..], &["--payload=context=x"]].concat());
+    let asked = asked["message_id"].as_str().expect("an id");
+    json(&one, &["sync"]);
+    json(&two, &["sync"]);
+    json(&two, &["send", "--from=user", "--to=asks", "--reply-to", asked, "this one"]);
+    json(&two, &["sync"]);
+    assert_eq!(shown(&one, &id)["state"], "waiting");
+    let synced = json(&one, &["sync"]);
+    let expected = format!("the question of agent {} is answered", &id[..8]);
+    assert!(synced["warnings"].to_string().contains(&expected), "{synced}");
+    assert_eq!(shown(&one, &id)["state"], "ready");
+    let synced = json(&one, &["sync"]);
+    assert!(!synced["warnings"].to_string().contains("is answered"), "{synced}");
+}

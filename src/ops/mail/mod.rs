@@ -195,6 +195,15 @@ pub(super) fn stays_asleep(agent: &Agent) -> String {
     )
 }
 
+/// What is to be known of an agent that was answered and that nothing let go on.
+pub(super) fn is_answered(agent: &Agent) -> String {
+    let id = agent.id.short();
+    let command = command_to_go_on(agent);
+    format!(
+        "the question of agent {id} is answered, and nothing runs for it; to let it go on with that, run {command}"
+    )
+}
+
 /// As much of an answer as fits into an argument of a command beside other words, in bytes: the kernel takes 128 KiB.
 const ARGUMENT: usize = 100 << 10;
 

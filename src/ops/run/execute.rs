@@ -111,7 +111,7 @@ fn go_on(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
         return Ok(None);
     }
     if !hosts::has_session(&agent) {
-        return Ok(Some(mail::stays_asleep(&agent)));
+        return Ok(Some(mail::is_answered(&agent)));
     }
     let letters: Vec<_> = answers.values().map(|message| &message.letter).collect();
     mail::wake(ctx, &agent, &letters)

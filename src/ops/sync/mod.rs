@@ -23,13 +23,15 @@ mod exchange;
 mod push;
 
 use crate::agents::authority::require_orchestrator;
-use crate::agents::{Ctx, Env, lookup};
+use crate::agents::{Ctx, Env, at_work, lookup};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Tip;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
+use crate::ops::mail;
 use crate::ops::sync::claim::TaskClaim;
 use crate::proc::launch;
+use crate::store::mailbox::reader;
 use crate::store::{Chain, chain, layout, lock};
 use exchange::Exchange;
 pub(crate) use push::{refused, require_place};
@@ -92,6 +94,7 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
     let patience = if options.waits { options.limit } else { Duration::ZERO };
     let _guard = lock::hold_for(ctx.repo.common_dir(), layout::SYNC_LOCK, patience)?;
     ctx.reached("sync-locked");
+    let waited = reader::askers(ctx.repo.common_dir());
     let mut exchange = Exchange::begin(ctx, options, end)?;
     // Put back before anything is sent, so that the remote gets the whole.
     exchange.restore()?;
@@ -107,6 +110,13 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
             None => error,
         })?;
         pause = PAUSES[1].min(pause * 2);
+    }
+    // A person is told of those that an answer from elsewhere reached: nothing here begins a run without being asked.
+    let wait = reader::askers(ctx.repo.common_dir());
+    for name in waited.difference(&wait) {
+        let asker = ctx.ledger().find(name).ok();
+        let asleep = asker.filter(|agent| at_work::at_work(ctx, agent).is_none());
+        exchange.report.warnings.extend(asleep.as_ref().map(mail::is_answered));
     }
     Ok(exchange.report)
 }

@@ -9,6 +9,7 @@ use crate::store::{fsx, layout};
 use crate::system::ClosingWatch;
 use crate::wire::message::Envelope;
 use chrono::{DateTime, Utc};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -234,6 +235,11 @@ pub(in crate::store) fn settle(repo: &Repo) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Those whose questions have no answer, by the names under which they asked.
+pub fn askers(common_dir: &Path) -> BTreeSet<String> {
+    all(common_dir).map(|(asker, ..)| asker).collect()
 }
 
 /// The open questions: who asks, the message, and the file.
