@@ -419,6 +419,7 @@ fn the_denylist_of_an_agent_that_does_not_edit_stays() {
     let before = repo.agent_json(&["show", "reader"])["denylist"].clone();
     let amended = repo.agent_json(&["amend", "reader", "--add-scope=src/**"]);
     assert_eq!(amended["denylist"], before);
+    assert_eq!(amended["state"], "ready", "nothing runs in it");
 }
 
 #[test]

@@ -99,8 +99,11 @@ pub(crate) fn as_it_stands(ctx: &Ctx, agent: Agent) -> Agent {
 /// `io`.
 pub(crate) fn is_at_work(common_dir: &Path, agent: &Agent, run: &Run) -> Result<bool> {
     // A supervisor that goes on after the record of the end still holds the lock: the work is being
-    // judged.
-    Ok(is_here(common_dir, agent, run) && lock::is_held(common_dir, &layout::live_lock(agent.id))?)
+    // judged. That of an earlier run is not the one that holds it now.
+    let is_last = agent.run.as_ref().is_none_or(|last| last.number() <= run.number());
+    Ok(is_last
+        && is_here(common_dir, agent, run)
+        && lock::is_held(common_dir, &layout::live_lock(agent.id))?)
 }
 
 /// Whether a run was one of this clone's, which then has its logs.
@@ -136,8 +139,8 @@ pub(crate) fn leave_uncollected(common_dir: &Path, agent: &Agent, number: u32) -
 }
 
 /// Whether nothing has told yet how a run in the background ended.
-pub(crate) fn is_uncollected(common_dir: &Path, agent: &Agent, run: &Run) -> bool {
-    log(common_dir, agent, run.number(), UNCOLLECTED).exists()
+pub(crate) fn is_uncollected(common_dir: &Path, agent: &Agent, number: u32) -> bool {
+    log(common_dir, agent, number, UNCOLLECTED).exists()
 }
 
 /// Notes that the caller hears how a run ended. Where that fails it is told of once more.

@@ -31,7 +31,7 @@ pub(super) struct MergeArgs {
     #[arg(long, conflicts_with = "agent")]
     all: bool,
     /// Order of --all: as they were spawned, or so that most of them land
-    #[arg(long, value_enum, default_value_t = OrderArg::Spawned, requires = "all", value_name = "ORDER")]
+    #[arg(long, value_enum, default_value_t = OrderArg::Spawned, requires = "all", conflicts_with = "agent", value_name = "ORDER")]
     order: OrderArg,
     /// Make a merge commit; the default unless agent.merge says otherwise
     #[arg(long, group = "method")]

@@ -33,7 +33,7 @@ pub(super) struct OverlapArgs {
     /// Find the order in which most finished agents can land
     #[arg(long)]
     order: bool,
-    /// Exit with 1 if anything collides: a merge, else a path, else a scope
+    /// Exit with 1 if merges conflict; where none is tried, if paths are shared, else if scopes meet
     #[arg(long)]
     check: bool,
 }

@@ -33,7 +33,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: &RetryArgs) -> Result<Exit> {
     let mut plan = spawn::plan(ctx, earlier.draft, &earlier.options)?;
     plan.warnings.extend(earlier.warnings);
     if args.dry_run {
-        spawn::preview_conflicts(ctx, &mut plan)?;
+        spawn::preview(ctx, std::slice::from_mut(&mut plan))?;
         return ui.done(&plan);
     }
     make(ctx, ui, vec![plan], SpawnForm::Short, &SyncArg::default())
@@ -84,7 +84,7 @@ pub(super) fn run_adopt(ctx: &Ctx, ui: &mut Ui, args: AdoptArgs) -> Result<Exit>
     };
     let mut plan = spawn::plan(ctx, args.typed.draft(ctx, &text)?, &options)?;
     if args.dry_run {
-        spawn::preview_conflicts(ctx, &mut plan)?;
+        spawn::preview(ctx, std::slice::from_mut(&mut plan))?;
         ui.answer(&plan)?;
         return Ok(Exit::Yes);
     }

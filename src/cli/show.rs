@@ -44,7 +44,7 @@ pub(super) struct ShowArgs {
     #[arg(long)]
     invocation: bool,
     /// Show the agent's events, oldest first
-    #[arg(long, conflicts_with = "invocation")]
+    #[arg(long, conflicts_with_all = ["invocation", "run", "stderr", "follow"])]
     log: bool,
     /// Print what the agent's last run wrote to its standard output
     #[arg(long, conflicts_with_all = ["invocation", "log"])]

@@ -177,9 +177,7 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     let (form, sync) = (args.form(ctx), args.sync.clone());
     let mut plans = plan(ctx, args)?;
     if dry_run {
-        for plan in &mut plans {
-            spawn::preview_conflicts(ctx, plan)?;
-        }
+        spawn::preview(ctx, &mut plans)?;
         let exit = preview(ui, plans, &tasks)?;
         sync.after(ctx, ui);
         return Ok(exit);
@@ -187,7 +185,7 @@ fn spawn(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs) -> Result<Exit> {
     if is_asked {
         for plan in &mut plans {
             let before = plan.warnings.len();
-            spawn::preview_conflicts(ctx, plan)?;
+            spawn::preview(ctx, std::slice::from_mut(plan))?;
             ui.print(&format!("{}\n{}", plan.given.source.trim_end(), plan.text()))?;
             // The spawn looks again, and tells what it finds then.
             plan.warnings.truncate(before);
@@ -287,6 +285,9 @@ fn successor(ctx: &Ctx, who: &str, dry_run: bool) -> Result<(TaskDraft, Option<S
     };
     if !verdict.is_accepted() {
         return Err(refused("its work is not accepted"));
+    }
+    if spawn::has_not_begun(ctx, &verdict)? {
+        return Err(refused("it has done nothing yet"));
     }
     let draft = spawn::handed_on(ctx, &verdict.agent.to_string())?;
     draft.ok_or_else(|| refused("its role hands on to none, or its audit did not pass the work"))

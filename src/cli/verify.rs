@@ -55,7 +55,7 @@ pub(super) struct VerifyArgs {
     /// Find the agent by the spawn commit on the branch of --tip, or of HEAD
     #[arg(long, conflicts_with = "worktree")]
     ci: bool,
-    /// Name of the branch under review, if --tip is not a branch; a branch with an agent's name must hold an agent's
+    /// With --ci: name of the branch under review, if --tip is not a branch; a branch with an agent's name must hold an agent's
     /// work
     #[arg(long, value_name = "BRANCH", requires = "ci")]
     branch: Option<String>,

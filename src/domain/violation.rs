@@ -404,6 +404,42 @@ pub fn out_of_commit<'a>(
     )
 }
 
+/// As [`out_of_commit`], of the branch that is checked out; for a commit of others that a merge brought, the command that takes the merge
+/// back: going back to before the commit itself would put the branch on the other line, and make its work the agent's own.
+pub fn out_of_branch<'a>(
+    commit: Oid,
+    is_foreign: bool,
+    parents: &Parents,
+    paths: impl IntoIterator<Item = (&'a [u8], PathRemoval)>,
+) -> String {
+    match brought_by(commit, parents).filter(|_| is_foreign) {
+        Some(merge) => {
+            let merge = merge.short();
+            format!("git rebase --autostash --onto {merge}^ {merge}")
+        }
+        None => out_of_commit("", commit, parents, paths),
+    }
+}
+
+/// The first merge of a branch that brought a commit; `None` for a commit of the branch's own line.
+fn brought_by(commit: Oid, parents: &Parents) -> Option<Oid> {
+    let below: HashSet<Oid> = parents.values().flatten().copied().collect();
+    let mut next = parents.keys().find(|oid| !below.contains(oid)).copied();
+    let mut found = None;
+    while let Some(at) = next
+        && let Some([line, brought @ ..]) = parents.get(&at).map(Vec::as_slice)
+    {
+        if at == commit {
+            return None;
+        }
+        if brought.iter().any(|one| leads_to(*one, commit, parents)) {
+            found = Some(at);
+        }
+        next = Some(*line);
+    }
+    found
+}
+
 /// The parents of every commit that a branch has and its base lacks.
 pub type Parents = HashMap<Oid, Vec<Oid>>;
 

@@ -103,9 +103,9 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
     authority::require_owner(ctx, &agent)?;
     ledger::require_no_secret(&options.reason)?;
     require_live(&agent)?;
-    let _alone = require_at_rest(ctx, &agent)?;
+    let alone = require_at_rest(ctx, &agent)?;
     // Not while it is judged for a landing, or lands.
-    let _landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
+    let landings = lock::hold(ctx.repo.common_dir(), layout::LANDING_LOCK)?;
     // Read again under both locks.
     let agent = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
     require_live(&agent)?;
@@ -132,6 +132,8 @@ pub fn amend(ctx: &Ctx, who: &str, options: &AmendOptions) -> Result<AmendReport
         ctx.reached(STEPS[2]);
     }
     let now = ledger.agent(agent.spawn_commit)?.unwrap_or(agent);
+    // Who holds an agent's lock makes it look as if it ran.
+    drop((landings, alone));
     Ok(AmendReport {
         agent: Reporter::new(ctx)?.agent(ctx, &now),
         dry_run: options.dry_run,

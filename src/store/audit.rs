@@ -8,6 +8,7 @@ use crate::domain::report::{AuditVerdict, Audited};
 use crate::domain::{Agent, AgentId, Event, Oid, State, What, operation};
 use crate::error::Result;
 use crate::git::{Repo, notes};
+use crate::store::belief::Closed;
 use crate::store::chain::{self, Chain};
 use crate::store::ledger::Ledger;
 use crate::store::row::{OwnLines, Row};
@@ -58,6 +59,32 @@ impl Ledger<'_> {
             links.unknown += missing.len() - links.removed;
         }
         Ok(links)
+    }
+
+    /// Whether another writer took lines out of a row that may have said what this clone decided. That is looked for where the ledger was
+    /// just overwritten, or where the row lacks such a decision, as one does after a kill, too: walking the ledger's history costs more
+    /// than all else of a verdict.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `io`.
+    pub fn was_cut(&self, spawn_commit: Oid) -> Result<bool> {
+        let is_suspect = chain::is_overwritten(self.repo)? || self.lacks_decision(spawn_commit)?;
+        Ok(is_suspect && chain::foreign_writes(self.repo)?.dropped.contains(&spawn_commit))
+    }
+
+    /// Whether a row lacks a policy that this clone gave the agent, or that this clone rejected it.
+    fn lacks_decision(&self, spawn_commit: Oid) -> Result<bool> {
+        let id = AgentId::from_spawn_commit(spawn_commit);
+        let closed = Closed::load(self.repo.common_dir())?;
+        let body = self.lines(spawn_commit)?;
+        let events = Row::read(&body, id).events;
+        let is_amended = |blob| {
+            let mut all = events.iter();
+            all.any(|event| matches!(event.what, What::Amended { policy, .. } if policy == blob))
+        };
+        let is_rejected = events.iter().any(|event| matches!(event.what, What::Rejected { .. }));
+        let lacks_rejection = closed.says(id, State::Rejected) && !is_rejected;
+        Ok(lacks_rejection || !closed.policies(id).all(is_amended))
     }
 
     /// Those of the digests that are of lines which a former version of the note held.

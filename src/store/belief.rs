@@ -470,6 +470,11 @@ impl Closed {
         self.policies.contains(&(id, policy))
     }
 
+    /// The policies that this clone gave the agent.
+    pub(super) fn policies(&self, id: AgentId) -> impl Iterator<Item = Oid> {
+        self.policies.iter().filter(move |(it, _)| *it == id).map(|(_, policy)| *policy)
+    }
+
     /// Whether this clone took back what that operation decided about the agent.
     pub(super) fn has_taken_back(&self, id: AgentId, operation: &OperationId) -> bool {
         self.taken_back.contains(&(id, operation.clone()))

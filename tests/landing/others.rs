@@ -4,6 +4,7 @@ use crate::support::{TestRepo, git_in, git_output};
 use crate::verify::{Agent, refused};
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 const KEY: &str = "%(trailers:key=Entire-Checkpoint,valueonly,separator=%x2C)";
 
@@ -150,4 +151,60 @@ fn a_branch_whose_files_are_out_of_reach_does_not_move_beneath_them() {
     agent.repo.git(hint.split(' '));
     answer(&agent, "merge", &[]);
     assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
+}
+
+#[test]
+fn what_is_staged_in_a_worktree_without_a_directory_stops_the_landing() {
+    let repo = TestRepo::with_commit();
+    let report = repo.agent_json(&["spawn", "write it", "--scope=src"]);
+    let agent = Agent::told_of(repo, &report);
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    agent.write("src/three.rs", "pub fn three() {}\n");
+    agent.git(&["add", "src/three.rs"]);
+    fs::remove_dir_all(&agent.worktree).expect("removed");
+    refused(&run(&agent, "merge", &["--dry-run"]), "worktree-dirty", 3);
+    refused(&run(&agent, "merge", &[]), "worktree-dirty", 3);
+    agent.repo.agent(&["doctor", "--fix"]);
+    answer(&agent, "merge", &[]);
+    assert_eq!(agent.repo.git(["show", "main:src/three.rs"]), "pub fn three() {}");
+}
+
+#[test]
+fn a_message_is_refused_where_no_commit_is_made_for_it() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    agent.repo.git(["config", "agent.merge", "ff-only"]);
+    refused(&run(&agent, "merge", &["-m", "mine"]), "usage", 2);
+    answer(&agent, "merge", &["-m", "mine", "--no-ff"]);
+    assert!(agent.repo.git(["log", "-1", "--format=%s", "main"]).starts_with("mine"));
+}
+
+#[test]
+fn the_way_out_of_a_merge_of_another_agent_takes_none_of_its_work_over() {
+    let agent = Agent::new();
+    let other =
+        agent.repo.agent_json(&["spawn", "look at the rest", "--new=docs/**", "--new=src/z.rs"]);
+    let place = PathBuf::from(other["worktree_abspath"].as_str().expect("a path"));
+    fs::create_dir_all(place.join("docs")).expect("made");
+    fs::write(place.join("docs/new.md"), "").expect("written");
+    fs::write(place.join("src/z.rs"), "").expect("written");
+    agent.repo.agent_json(&["commit", other["agent_id"].as_str().expect("an id"), "-m", "theirs"]);
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    let branch = other["branch"].as_str().expect("a branch");
+    agent.git(&["-c", "core.hooksPath=/dev/null", "merge", "--quiet", "-m", "theirs", branch]);
+    agent.write("src/three.rs", "pub fn three() {}\n");
+    agent.commit("three");
+    let verdict = agent.verify(&[]);
+    let findings = verdict["findings"].as_array().expect("findings");
+    let of_scope = findings.iter().find(|it| it["code"] == "scope.not-in-whitelist");
+    let fix = of_scope.and_then(|it| it["fix"].as_str()).expect("a fix");
+    let (_, command) = fix.split_once(", run ").expect("a command");
+    let status = Command::new("sh").args(["-c", command]).current_dir(&agent.worktree).status();
+    assert!(status.expect("starts").success(), "{command}");
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+    let files = agent.git(&["ls-tree", "-r", "--name-only", "HEAD", "src"]);
+    assert!(!files.contains("z.rs") && files.contains("three.rs"), "{files}");
 }

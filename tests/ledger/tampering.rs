@@ -97,3 +97,31 @@ fn a_ledger_that_was_set_back_lacks_events_that_no_commit_removed() {
     assert_eq!(removal["agent_id"], id, "{found}");
     assert!(removal.get("commit").is_none() && removal.get("by").is_none());
 }
+
+#[test]
+fn what_this_clone_decided_binds_though_its_line_is_gone() {
+    let repo = TestRepo::with_commit();
+    for decide in [&["amend", "--scope", "src/bin/**"][..], &["mark", "reject", "-m", "no"]] {
+        let agent = repo.agent_json(&["spawn", "do it", "--scope=src/**", "--new=docs/**"]);
+        let id = agent["agent_id"].as_str().expect("an id");
+        let worktree = agent["worktree_abspath"].as_str().expect("a path");
+        std::fs::write(format!("{worktree}/src/new.rs"), "").expect("written");
+        let spawn = repo.git(["rev-parse", agent["branch"].as_str().expect("a branch")]);
+        let before = body(&repo, &spawn);
+        repo.agent_json(&[decide, &[id]].concat());
+        // The line goes in the ledger's history, and then with the history.
+        let tip = repo.git(["rev-parse", LEDGER]);
+        write_as_eve(&repo, &spawn, &before);
+        for _ in 0..2 {
+            let verdict = repo.agent(&["verify", id, "--format=json"]);
+            let verdict: Value = serde_json::from_slice(&verdict.stdout).expect("JSON");
+            let codes = verdict["findings"].to_string();
+            assert!(codes.contains("ledger.chain"), "{decide:?} {verdict}");
+            assert_eq!(repo.agent(&["merge", id]).status.code(), Some(3), "{decide:?}");
+            repo.git(["update-ref", LEDGER, &format!("{tip}~1")]);
+        }
+        repo.agent(&["doctor", "--fix"]);
+        let merged = describe(&repo.agent(&["merge", id]));
+        assert!(!merged.contains("ledger.chain") && merged.contains("exit status: 3"), "{merged}");
+    }
+}

@@ -330,3 +330,27 @@ fn a_run_that_is_larger_than_all_together_is_refused_at_once() {
     assert_eq!(refused.status.code(), Some(3), "{}", describe(&refused));
     assert_eq!(error(&refused)["code"], "limit-reached");
 }
+
+#[test]
+fn a_dry_run_refuses_what_the_spawn_would_refuse() {
+    let repo = TestRepo::with_commit();
+    for name in ["one", "two"] {
+        repo.agent_json(&["spawn", "do it", "--name", name]);
+    }
+    repo.agent_json(&["mark", "fail", "one", "-m", "it cannot"]);
+    repo.git(["config", "agent.limits.agents", "1"]);
+    for verb in [&["spawn", "do the rest"][..], &["retry", "one"]] {
+        let refused = [&["--dry-run"][..], &[]].map(|more| {
+            let output = repo.agent(&[verb, more, &["--format=json"]].concat());
+            assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+            error(&output)
+        });
+        assert_eq!(refused[0]["code"], "limit-reached");
+        assert_eq!(refused[0], refused[1]);
+    }
+    repo.git(["config", "--unset", "agent.limits.agents"]);
+    let words = ["spawn", "do the rest", "--layered=on", "--sparse", "--scope=src"];
+    let refused = [&["--dry-run"][..], &[]].map(|more| repo.agent(&[&words[..], more].concat()));
+    assert_eq!(refused[0].status.code(), Some(4), "{}", describe(&refused[0]));
+    assert_eq!(describe(&refused[0]), describe(&refused[1]));
+}

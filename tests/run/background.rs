@@ -309,3 +309,21 @@ fn who_waits_for_it_hears_where_its_stash_is() {
     let file = format!("{}:src/lib.rs", &kept[..40]);
     assert_eq!(repo.git(["show", &file]), "kept");
 }
+
+#[test]
+fn the_end_of_an_earlier_run_is_told_of_as_well() {
+    let (repo, id) = spawned(TASK);
+    for script in ["exit 7", "true"] {
+        start(&repo, &id, script);
+        while repo.agent_json(&["show", &id])["run"]["state"] != "exited" {
+            crate::support::pause();
+        }
+    }
+    // One in the foreground has told of its own end.
+    run(&repo, &id, &[], "true");
+    let (told, code) = ask(&repo, &["wait"]);
+    let runs = told["runs"].as_array().expect("runs").iter().map(|run| &run["run"]);
+    assert_eq!(runs.collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(code, 7);
+    assert_eq!(ask(&repo, &["wait"]).0["runs"], Value::Array(Vec::new()));
+}

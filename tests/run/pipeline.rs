@@ -166,3 +166,20 @@ fn the_settings_of_unjudged_work_set_up_no_next_agent() {
     repo.agent_json(&["spawn", "do it", "--name=after"]);
     assert!(escaped.exists());
 }
+
+#[test]
+fn who_did_nothing_or_failed_hands_on_nothing() {
+    let repo = repository(&[("writer", "auditor")]);
+    repo.agent_json(&["spawn", "add a second function", "--role=writer", "--name=w"]);
+    let refused = |why: &str| {
+        let output = repo.agent(&["spawn", "--pipeline", "w"]);
+        assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+        assert!(describe(&output).contains(why), "{}", describe(&output));
+    };
+    refused("it has done nothing yet");
+    let half = "echo half > src/half.rs; exit 4";
+    assert_eq!(repo.agent(&["run", "w", "--", "sh", "-c", half]).status.code(), Some(4));
+    refused("which is failed");
+    repo.agent_json(&["mark", "done", "w"]);
+    repo.agent_json(&["spawn", "--pipeline", "w"]);
+}

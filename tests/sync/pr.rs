@@ -416,3 +416,18 @@ fn a_pull_request_holds_no_spawn_commit_and_sync_goes_on_from_it() {
     let planned = agent_json(&offer.clone, &["merge", &id, "--dry-run"]);
     assert_eq!(planned["outcome"], "already-merged", "{planned:#}");
 }
+
+#[test]
+fn what_is_not_committed_since_a_landing_has_not_landed() {
+    let offer = Offer::new("https://github.com/a/b.git");
+    let (id, _) = offer.ready(&[], "src/two.rs");
+    agent_json(&offer.clone, &["merge", &id, "--push"]);
+    let shown = agent_json(&offer.clone, &["show", &id]);
+    let worktree = PathBuf::from(shown["worktree_abspath"].as_str().expect("a path"));
+    fs::write(worktree.join("src/three.rs"), "pub fn three() {}\n").expect("written");
+    for words in [&[id.as_str()][..], &[&id, "--dry-run"]] {
+        refused_json(&offer.pr(words), "worktree-dirty", 3);
+    }
+    fs::remove_file(worktree.join("src/three.rs")).expect("removed");
+    refused_json(&offer.pr(&[&id]), "nothing-to-land", 1);
+}

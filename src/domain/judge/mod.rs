@@ -18,7 +18,7 @@ use super::path::{Quoted, is_ignored_by_hfs};
 use super::scope::Denied;
 use super::shell::word;
 use super::violation::{
-    BundleRule, Reason, Violation, in_worktree, out_of_commit, out_of_worktree, pathspec,
+    BundleRule, Reason, Violation, in_worktree, out_of_branch, out_of_worktree, pathspec,
 };
 use super::{branch_name, bundle};
 use crate::error::Remedy;
@@ -401,14 +401,14 @@ fn ledger(facts: &LedgerFacts) -> Vec<Finding> {
         Finding::new(Code::LedgerPolicy, sentence.clone(), fix).remedy(Remedy::Examine)
     }));
     if facts.broken_links > 0 {
-        findings.push(Finding::new(
-            Code::LedgerChain,
-            format!(
-                "{} of the row's lines follow a line that was changed or removed",
-                facts.broken_links
-            ),
-            look,
-        ));
+        findings.push(
+            Finding::new(
+                Code::LedgerChain,
+                format!("lines of the row were changed or removed ({})", facts.broken_links),
+                "to put back what another writer took out",
+            )
+            .remedy(Remedy::Repair),
+        );
     }
     findings
 }
@@ -531,8 +531,8 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
             let path = violation.path.as_slice();
             paths.entry(path).or_insert(violation.removal());
         }
-        let command = out_of_commit("", commit, &evidence.parents, paths);
-        in_worktree(&command)
+        let is_foreign = evidence.history.iter().any(|it| it.foreign.contains(&commit));
+        in_worktree(&out_of_branch(commit, is_foreign, &evidence.parents, paths))
     });
     found.iter().map(|(violation, place)| finding(violation, *place, mend.as_deref())).collect()
 }

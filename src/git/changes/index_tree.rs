@@ -28,7 +28,7 @@ impl Repo {
     ///
     /// # Errors
     /// `disk-full`, `repo-read-only`, `git-failed`.
-    pub(in crate::git) fn index_tree(&self, path: &Path) -> Result<Option<Oid>> {
+    pub fn index_tree(&self, path: &Path) -> Result<Option<Oid>> {
         match Index::load(path) {
             Some(index) => self.tree_of(&index),
             None => Ok(None),

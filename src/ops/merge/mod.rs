@@ -23,7 +23,7 @@ mod plan;
 mod remote;
 
 use crate::agents::branch_swap::pull;
-use crate::agents::{Ctx, at_work, liveness};
+use crate::agents::{Ctx, at_work, liveness, worktree};
 use crate::domain::change::Content;
 use crate::domain::evidence::MergeOutcome;
 use crate::domain::finding::FindingCode;
@@ -450,4 +450,24 @@ pub(crate) fn require_changes(verdict: &Verdict) -> Result<()> {
     } else {
         refused("changed nothing").hint(format!("to clear it away, run git agent discard {short}"))
     })
+}
+
+/// Refuses work whose worktree lost its directory while something was staged there, which is in its index and nowhere else.
+pub(super) fn require_nothing_staged(
+    ctx: &Ctx,
+    agent: &Agent,
+    verdict: &Verdict,
+    tip: Oid,
+) -> Result<()> {
+    let index = worktree::admin_dir(&ctx.repo, agent.id).join("index");
+    if !verdict.has(FindingCode::WorktreeGone) || !index.exists() {
+        return Ok(());
+    }
+    if ctx.repo.index_tree(&index)?.is_none_or(|staged| staged == tip) {
+        return Ok(());
+    }
+    let id = agent.id.short();
+    let what =
+        format!("the directory of agent {id}'s worktree is gone, and its index holds staged work");
+    Err(Error::new(Code::WorktreeDirty, what).remedy("to make the directory again", Remedy::Repair))
 }

@@ -14,7 +14,7 @@ use crate::git::{Checkout, Repo, Tip};
 use crate::ops::merge::message::LandingText;
 use crate::ops::merge::{
     JudgedPlan, LandingReport, LandingState, MergeOptions, Method, NotAccepted, RemoteTarget,
-    remote, require_changes, require_start,
+    remote, require_changes, require_nothing_staged, require_start,
 };
 use crate::ops::verify::{self, Recording, VerifyOptions};
 use crate::store::landing_commit::{CommittedWork, FirstParents};
@@ -269,9 +269,16 @@ fn planned(
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
     let tip_tree = repo.read_commit(verdict.tip)?.tree;
+    require_nothing_staged(ctx, &agent, verdict, tip_tree)?;
     let uncommitted = repo.tree_changes(&[tip_tree], verdict.tree)?.into_iter();
     let settings = repository_settings(ctx, &agent)?;
     let method = method(ctx, &agent, options, &settings)?;
+    if method == Method::FfOnly && options.message.is_some() {
+        let what = "ff-only, as the settings have it, lands the agent's own commits, and makes none that a message could be for";
+        return Err(
+            Error::new(Code::Usage, what).hint("to land by a commit, pass --no-ff or --squash")
+        );
+    }
     let mut text = LandingText::gather(ctx, &agent, method, (verdict.base, verdict.tip))?;
     text.wanted.clone_from(&options.message);
     text.subject = settings.merge_subject;

@@ -18,7 +18,9 @@ use crate::agents::histories::landed_there;
 use crate::agents::lookup::{self, remote_name};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::projects::owners_in;
+use crate::agents::work::uncommitted::beside_landed;
 use crate::agents::work::{stacked, tip_of};
+use crate::agents::worktree::AgentWorktree;
 use crate::agents::{at_work, crash_recovery, layered, own_changes, task_copy, worktree};
 use crate::domain::agent::Agent;
 use crate::domain::finding::Verdict;
@@ -151,6 +153,12 @@ pub fn plan(
     let stacked::Aim { target, below: stacked_on, is_anew: is_aimed_anew } =
         stacked::aim(began, &agents, is_on)?;
     if is_on(&agent, &target)? {
+        // It went on after that, and what it has not committed is nowhere else.
+        if let Some(place) = AgentWorktree::of(&ctx.repo, agent.id)
+            && beside_landed(ctx, &agent, &place, &target)?.is_some()
+        {
+            return Err(uncommitted(&agent.id.short()));
+        }
         return Ok(Err(Box::new(HasLanded { agent, remote, target })));
     }
     let Some(&onto) = listed.get(&target) else {
@@ -277,12 +285,15 @@ fn judged(ctx: &Ctx, agent: &Agent, options: &PrOptions, base: Option<String>) -
     )?;
     require_accepted(&verdict)?;
     if verdict.uncommitted > 0 {
-        let short = agent.id.short();
-        let what = format!("agent {short} has uncommitted work, which no push takes along");
-        return Err(Error::new(Code::WorktreeDirty, what)
-            .hint(format!("to commit it first, run git agent commit {short} -m <message>")));
+        return Err(uncommitted(&agent.id.short()));
     }
     Ok(verdict)
+}
+
+fn uncommitted(short: &str) -> Error {
+    let what = format!("agent {short} has uncommitted work, which no push takes along");
+    Error::new(Code::WorktreeDirty, what)
+        .hint(format!("to commit it first, run git agent commit {short} -m <message>"))
 }
 
 /// Who owns what the work changes, as the branch says that it lands on: the work has no say in who reviews it.

@@ -41,19 +41,33 @@ fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
     Ok(runs)
 }
 
-/// Every run that a process of ours is at work for, and every last run of an agent in the background whose end
-/// nothing has told of yet; oldest first.
+/// Every run that a process of ours is at work for, and every run in the background whose end nothing has told of yet; oldest first.
 ///
 /// # Errors
 /// Those of the ledger; `io`.
 fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
     let common_dir = ctx.repo.common_dir();
-    all(ctx, |agent, run| {
+    let mut runs = all(ctx, |agent, run| {
         let is_live = agent.state.is_open()
             && !is_around_us(ctx, agent)
             && liveness::is_at_work(common_dir, agent, run)?;
-        Ok(is_live || liveness::is_uncollected(common_dir, agent, run))
-    })
+        Ok(is_live || liveness::is_uncollected(common_dir, agent, run.number()))
+    })?;
+    for agent in ctx.ledger().agents()? {
+        // Another run may have begun before the end of one was told of.
+        let last = agent.run.as_ref().map_or(0, Run::number);
+        let earlier = 1..last;
+        let untold = earlier.filter(|run| liveness::is_uncollected(common_dir, &agent, *run));
+        let untold: Vec<u32> = untold.collect();
+        if untold.is_empty() {
+            continue;
+        }
+        let events = ctx.ledger().events(agent.spawn_commit)?;
+        let found = untold.iter().filter_map(|number| Run::find(&events, *number));
+        runs.extend(found.map(|run| Named { agent: agent.clone(), run }));
+    }
+    runs.sort_by_key(|named| named.run.began);
+    Ok(runs)
 }
 
 /// Whether this process is part of the agent's run, behind its fence.

@@ -432,13 +432,38 @@ fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBase>> {
             }
         }
     };
+    copy_instead(plan, &why)?;
+    Ok(None)
+}
+
+/// Lets the files be copied where that will do.
+fn copy_instead(plan: &mut SpawnPlan, why: &str) -> Result<()> {
     if plan.place.layered == Layering::On {
         let what = format!("no layered worktree can be had here: {why}");
         return Err(Error::new(Code::SandboxUnavailable, what)
             .hint("to copy the files where none can be had, pass --layered=auto"));
     }
     plan.warnings.push(format!("the worktree is not layered: {why}"));
-    Ok(None)
+    Ok(())
+}
+
+/// Does for `--dry-run` what [`execute`] does before it makes anything, as far as that can be known without writing: spawns under way
+/// are left out.
+///
+/// # Errors
+/// `limit-reached`, `scope-overlap`, `sandbox-unavailable`; those of the ledger.
+pub fn preview(ctx: &Ctx, plans: &mut [SpawnPlan]) -> Result<()> {
+    contract::require_room(ctx, &plans.iter().collect::<Vec<_>>(), &[])?;
+    for plan in plans {
+        scope_conflicts::preview(ctx, plan)?;
+        if plan.place.layered != Layering::Off
+            && plan.place.worktree.is_some()
+            && let Some(why) = obstacle(ctx, plan)?
+        {
+            copy_instead(plan, &why)?;
+        }
+    }
+    Ok(())
 }
 
 /// What stands against it, in one sentence. What the agent's files are must be told by its upper directory alone, and all that

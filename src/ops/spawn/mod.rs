@@ -44,13 +44,12 @@ use crate::git::populate;
 use crate::ops::status;
 use crate::store::briefing;
 pub use contract::{SpawnOptions, SpawnPlan};
-pub use execute::execute;
+pub use execute::{execute, preview};
 pub(in crate::ops) use globs::{denied, misread, require_matched, unmatched};
 pub(crate) use named::{BY_OPTION, parse_name};
-pub use pipeline::handed_on;
+pub use pipeline::{handed_on, has_not_begun};
 pub use plan::plan;
 pub use report::SpawnReport;
-pub use scope_conflicts::preview_conflicts;
 pub use start::{ForgeText, Start, of_branch, of_issue, of_pull_request};
 use std::sync::mpsc::Sender;
 

@@ -109,12 +109,11 @@ pub(super) fn warn(ctx: &Ctx, plan: &mut SpawnPlan, under_way: &[SpawnJournal]) 
     Ok(())
 }
 
-/// Does for `--dry-run` what [`super::execute`] does about other agents' scopes, as far as it can be known
-/// without writing anything: spawns under way are left out.
+/// Does for `--dry-run` what [`super::execute`] does about other agents' scopes.
 ///
 /// # Errors
 /// `scope-overlap`; those of the ledger.
-pub fn preview_conflicts(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<()> {
+pub(super) fn preview(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<()> {
     if plan.exclusive {
         scope_conflicts(ctx, plan, &[])?.require_none()
     } else {

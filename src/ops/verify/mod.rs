@@ -230,7 +230,7 @@ fn ledger_facts(ctx: &Ctx, subject: &LandingSubject) -> Result<LedgerFacts> {
         disorder,
         row: subject.row,
         altered: subject.altered.clone(),
-        broken_links: links.removed,
+        broken_links: links.removed + usize::from(ctx.ledger().was_cut(agent.spawn_commit)?),
     })
 }
 
