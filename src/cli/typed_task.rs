@@ -180,7 +180,9 @@ impl TypedTaskArgs {
                 Code::Usage,
                 format!("{option} is for a task that is typed here, and {beside} is none"),
             )
-            .hint("to type a task of one word, or to be sure, pass its text with -m \"fix the typo\"")),
+            .hint(
+                "to type a task of one word, or to be sure, pass its text with -m \"fix the typo\"",
+            )),
         }
     }
 }

@@ -578,3 +578,74 @@ fn what_is_said_of_a_worktree_does_not_lead_to_its_empty_place() {
     assert!(blocked.contains("[target-dirty]"), "{blocked}");
     assert!(blocked.contains("--no-verify -- git status --ignored"), "{blocked}");
 }
+
+#[test]
+fn strict_goes_as_far_in_a_layer_as_in_a_copied_worktree() {
+    let repo = repo("");
+    std::os::unix::fs::symlink("/", repo.path().join("out")).expect("linked");
+    repo.write("lib/gone/x.txt", "x\n");
+    repo.commit_all("a link");
+    // Each with what can be written afterwards, and what cannot.
+    let cases = [
+        ("lib/**", "lib/new", "docs/new"),
+        ("lib/a.txt", "lib/a.txt", "lib/new"),
+        ("lib/gone/**", "lib/gone/new", "lib/new"),
+        ("lib/made.txt", "lib/made.txt", "docs/new"),
+        ("new/deep/**", "new/deep/x", "new/x"),
+        ("docs/*.md", "docs/new.md", "lib/new"),
+    ];
+    for (scope, open, closed) in cases {
+        let printed = [false, true].map(|layered| {
+            let how = if layered { "--layered" } else { "--layered=off" };
+            let words = ["spawn", how, "change it", "--new", scope, "--format=json"];
+            let output = repo.agent(&words);
+            if layered && describe(&output).contains("[sandbox-unavailable]") {
+                return None;
+            }
+            assert!(output.status.success(), "{}", describe(&output));
+            let spawned: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            let first = "rm -r lib/gone; ls -A";
+            let prepared = ["run", id(&spawned), "--no-verify", "--", "sh", "-c", first];
+            assert!(repo.agent(&prepared).status.success());
+            let script = format!(
+                "echo x > {open} && echo open; echo x > {closed} || echo closed; echo x > .agent/note && echo bundle; ls -A"
+            );
+            let words = ["run", id(&spawned), "--no-verify", "--sandbox=strict", "--", "sh", "-c"];
+            let output = repo.agent(&[&words[..], &[&script]].concat());
+            assert!(output.status.success(), "{}", describe(&output));
+            let said = describe(&output);
+            let printed = String::from_utf8(output.stdout).expect("UTF-8");
+            assert!(printed.starts_with("open\nclosed\nbundle\n"), "{scope} {layered} {said}");
+            Some(printed)
+        });
+        if let [Some(copied), Some(layered)] = printed {
+            assert_eq!(copied, layered, "{scope}");
+        }
+    }
+    let words = ["spawn", "--layered=auto", "change it", "--new", "out/etc/**", "--name=led"];
+    repo.agent_json(&words);
+    let led = repo.agent(&["run", "led", "--sandbox=strict", "--", "true"]);
+    assert_eq!(led.status.code(), Some(4), "{}", describe(&led));
+    assert!(describe(&led).contains("/out is a symlink"), "{}", describe(&led));
+}
+
+#[test]
+fn an_output_file_of_a_layered_agent_is_written_and_can_be_read() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else { return };
+    let script = "echo said > \"$GIT_AGENT_OUTPUT_FILE\"";
+    let run = |words: &[&str]| {
+        let first = ["run", id(&spawned), "--no-verify", "--format=json"];
+        repo.agent(&[&first[..], words, &["--", "sh", "-c", script]].concat())
+    };
+    let output = run(&["--output=deep/answer.md"]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let file = report["output_file"].as_str().expect("a file");
+    assert_eq!(fs::read_to_string(file).expect("readable"), "said\n");
+    let again = run(&["--output=deep/answer.md"]);
+    assert!(describe(&again).contains("output-exists"), "{}", describe(&again));
+    let again = run(&["--output=deep/answer.md", "--allow-overwrite"]);
+    assert!(again.status.success(), "{}", describe(&again));
+    assert_eq!(repo.agent_json(&["show", id(&spawned)])["uncommitted"], 0);
+}

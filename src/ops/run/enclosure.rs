@@ -77,6 +77,7 @@ impl Enclosure {
         // The answer may go to a place that is not the agent's own.
         let answer = plan.inputs.output.as_ref();
         let mut allow = plan.options.allow_write.clone();
+        let answer = answer.filter(|answer| !answer.is_in_layer());
         allow.extend(answer.map(Output::directory_for_agent));
         let mut bounds = fence::bounds(
             ctx,

@@ -137,6 +137,7 @@ fn work(
     ctx.reached("locked");
     // The place of the answer is taken before the fence is worked out, which opens it.
     if let Some(output) = &mut plan.inputs.output {
+        output.enter_layer(ctx, agent.id);
         output.prepare()?;
         output.stage(ctx)?;
     }

@@ -89,8 +89,20 @@ pub fn bounds(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<Bounds> {
         warnings.extend(prepared.warning);
         prepared.mount
     });
-    // The same files at another path.
-    writable.extend(layer.as_ref().map(|layer| layer.place.clone()));
+    // The same files at two paths.
+    let tops = layer.iter().flat_map(|layer| layer.worktree.iter().chain([&layer.place]));
+    for top in tops {
+        match request.mode {
+            Mode::Strict => writable.extend(mounted_places(top, request.policy)?),
+            _ => writable.push(top.clone()),
+        }
+    }
+    for top in own.iter().filter(|_| layer.is_none()) {
+        match request.mode {
+            Mode::Strict => writable.extend(places(top, request.policy)?),
+            _ => writable.push(top.clone()),
+        }
+    }
     for directory in [request.temporary, request.spool] {
         fsx::create_dir(directory)?;
         writable.push(real(directory)?);
@@ -124,14 +136,11 @@ pub fn bounds(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<Bounds> {
     Ok(Bounds { fence, warnings })
 }
 
-/// What an agent with a worktree may write, and the worktree, of which that may be a part.
+/// What an agent with a worktree may write beside that, and the worktree, of which a part may be open.
 fn own_places(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let worktree = own_worktree(ctx, request.agent)?;
     let is_clone = clone::is_one(ctx, request.agent.id);
-    let mut places = match request.mode {
-        Mode::Strict => places(&worktree, request.policy)?,
-        _ => vec![worktree.clone()],
-    };
+    let mut places = Vec::new();
     if is_clone {
         // It has a repository of its own, where the command commits.
         places.push(real(&worktree.join(".git"))?);
@@ -190,15 +199,51 @@ fn real(path: &Path) -> Result<PathBuf> {
 /// `io`.
 fn places(worktree: &Path, policy: &Policy) -> Result<Vec<PathBuf>> {
     let mut places = Vec::new();
-    for text in &policy.whitelist {
-        let glob = Glob::parse(text).map_err(|rule| Error::new(Code::RepoCorrupt, rule))?;
-        for reach in glob.reach() {
-            places.extend(place(worktree, &reach)?);
+    let reaches = reaches(policy)?;
+    for reach in &reaches {
+        // What is to be made may be a file as well as a directory, so no directory is made in its place.
+        let may_be_file = |inside: &String| reaches.contains(&Reach::Path(inside.clone()));
+        let is_open = match reach {
+            Reach::Below(inside) => may_be_file(inside) && !worktree.join(inside).exists(),
+            Reach::Path(_) => false,
+        };
+        if !is_open {
+            places.extend(place(worktree, reach)?);
         }
     }
     if let Some(bundle) = &policy.bundle_dir {
         places.extend(directory(worktree, bundle)?);
     }
+    Ok(places)
+}
+
+/// What the whitelist reaches.
+fn reaches(policy: &Policy) -> Result<Vec<Reach>> {
+    let mut reaches = Vec::new();
+    for text in &policy.whitelist {
+        let glob = Glob::parse(text).map_err(|rule| Error::new(Code::RepoCorrupt, rule))?;
+        reaches.extend(glob.reach());
+    }
+    Ok(reaches)
+}
+
+/// As [`places`], of a worktree that is not mounted yet: the fence finds out there what is a directory, and makes it. The path of one
+/// that is no file ends in `/`.
+///
+/// # Errors
+/// `repo-corrupt` for a policy with a glob that is none.
+fn mounted_places(top: &Path, policy: &Policy) -> Result<Vec<PathBuf>> {
+    let reaches = reaches(policy)?;
+    let mut places: Vec<_> = reaches
+        .iter()
+        .map(|reach| match reach {
+            Reach::Below(inside) if !reaches.contains(&Reach::Path(inside.clone())) => {
+                top.join(format!("{inside}/"))
+            }
+            Reach::Below(path) | Reach::Path(path) => top.join(path),
+        })
+        .collect();
+    places.extend(policy.bundle_dir.iter().map(|bundle| top.join(format!("{bundle}/"))));
     Ok(places)
 }
 

@@ -115,7 +115,8 @@ impl AgentInputs {
             file: file.cloned(),
             allow_overwrite: options.output.allow_overwrite || task.output_overwrite,
         };
-        let output = wanted.then(|| Output::plan(ctx, &place, &wish, assignment.agent_type()));
+        let output =
+            wanted.then(|| Output::plan(ctx, (id, &place), &wish, assignment.agent_type()));
         let output = output.transpose()?;
         let mut warnings = Vec::new();
         let command = match options.host {

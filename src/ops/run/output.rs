@@ -14,11 +14,12 @@ mod tests;
 
 use crate::agents::assignment::Workplace;
 use crate::agents::real_path::real_path;
-use crate::agents::{Ctx, Scratch, untrusted};
+use crate::agents::{Ctx, Scratch, layered, untrusted};
 use crate::domain::output_file::{EXISTS, OutputProblem};
-use crate::domain::{output_file, shell};
+use crate::domain::{AgentId, output_file, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::separate::wait_for_another_time;
+use crate::store::layout;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, unlinkat,
 };
@@ -77,11 +78,12 @@ impl Output {
     /// `output-outside`, `output-exists`, `path-invalid` for the setting, `io`.
     pub fn plan(
         ctx: &Ctx,
-        place: &Workplace,
+        (agent, place): (AgentId, &Workplace),
         wish: &OutputWish,
         agent_type: &str,
     ) -> Result<Output> {
-        let directory = OutputDirectory::of(ctx, place)?;
+        let mut directory = OutputDirectory::of(ctx, place)?;
+        directory.enter_layer(ctx, agent);
         match &wish.file {
             Some(name) if wish.allow_overwrite => {
                 Output::below(directory, name, IfTaken::Overwrite)
@@ -95,7 +97,7 @@ impl Output {
     }
 
     fn below(directory: OutputDirectory, name: &str, taken: IfTaken) -> Result<Output> {
-        let top = directory.path();
+        let top = directory.path_for_agent();
         let inside = output_file::relative(name, top.to_str()).map_err(|problem| {
             let code = match problem {
                 OutputProblem::Outside => Code::OutputOutside,
@@ -116,6 +118,11 @@ impl Output {
         Ok(output)
     }
 
+    /// Follows an agent into its layer, which one that was just made did not have when this was planned.
+    pub fn enter_layer(&mut self, ctx: &Ctx, agent: AgentId) {
+        self.directory.enter_layer(ctx, agent);
+    }
+
     /// The file, absolute.
     pub fn path(&self) -> PathBuf {
         self.directory_of_file().join(&self.name)
@@ -123,8 +130,12 @@ impl Output {
 
     /// The file as the agent is told, absolute: once prepared, where its host can write.
     pub fn path_for_agent(&self) -> PathBuf {
-        let staged = self.staged.as_ref().map(|staged| staged.file(&self.name));
-        staged.unwrap_or_else(|| self.path())
+        self.directory_for_agent().join(&self.name)
+    }
+
+    /// Whether it is in the agent's worktree, which the agent may write anyway, and which can be named where it is mounted only.
+    pub fn is_in_layer(&self) -> bool {
+        self.staged.is_none() && self.directory.seen.is_some()
     }
 
     /// Whether the agent writes it in another place than its own.
@@ -134,8 +145,12 @@ impl Output {
 
     /// The directory that the agent writes the file in, absolute.
     pub fn directory_for_agent(&self) -> PathBuf {
-        let staged = self.staged.as_ref();
-        staged.map_or_else(|| self.directory_of_file(), |staged| staged.directory().to_owned())
+        if let Some(staged) = &self.staged {
+            return staged.directory().to_owned();
+        }
+        let mut path = self.directory.path_for_agent();
+        path.extend(&self.parents);
+        path
     }
 
     /// The directory that the file is in, absolute.
@@ -315,6 +330,8 @@ const DIRECTORY: &str = "output";
 struct OutputDirectory {
     /// The part that is trusted, symbolic links followed.
     pub anchor: PathBuf,
+    /// Where the agent sees that, if at another place: its worktree, of which what it changes is elsewhere as long as nothing mounts it.
+    pub seen: Option<PathBuf>,
     /// The names below it.
     pub inside: Vec<OsString>,
 }
@@ -332,6 +349,7 @@ impl OutputDirectory {
             let bundle = place.bundle.strip_prefix(anchor).unwrap_or(&place.bundle);
             return Ok(OutputDirectory {
                 anchor: anchor.to_owned(),
+                seen: None,
                 inside: names(&bundle.join(DIRECTORY)).unwrap_or_default(),
             });
         };
@@ -345,18 +363,38 @@ impl OutputDirectory {
         if path.is_absolute() || path.starts_with("~") {
             return Ok(OutputDirectory {
                 anchor: real_path(&ctx.absolute(path)).ok_or_else(invalid)?,
+                seen: None,
                 inside: Vec::new(),
             });
         }
         Ok(OutputDirectory {
             anchor: place.directory.clone(),
+            seen: None,
             inside: names(path).ok_or_else(invalid)?,
         })
+    }
+
+    /// Leads into the layer of an agent whose worktree has one, if that is where the directory is.
+    fn enter_layer(&mut self, ctx: &Ctx, agent: AgentId) {
+        let layer = layered::of(&ctx.repo, agent);
+        let worktree = ctx.repo.worktree(&layout::worktree_name(agent)).map(|found| found.path);
+        if let Some(layer) =
+            layer.filter(|_| worktree.is_some() && worktree == real_path(&self.anchor))
+        {
+            self.seen = Some(std::mem::replace(&mut self.anchor, layer.upper));
+        }
     }
 
     /// The directory, absolute.
     fn path(&self) -> PathBuf {
         let mut path = self.anchor.clone();
+        path.extend(&self.inside);
+        path
+    }
+
+    /// As [`OutputDirectory::path`], as the agent sees it.
+    fn path_for_agent(&self) -> PathBuf {
+        let mut path = self.seen.as_ref().unwrap_or(&self.anchor).clone();
         path.extend(&self.inside);
         path
     }
@@ -458,10 +496,6 @@ impl Staged {
 
     fn directory(&self) -> &Path {
         self.0.path()
-    }
-
-    fn file(&self, name: &OsStr) -> PathBuf {
-        self.0.path().join(name)
     }
 
     /// Takes the answer to the file of that name in a directory, all of it by one rename; `false` where there is

@@ -126,7 +126,7 @@ pub(super) fn enter(plan: &Plan<'_>, is_first: bool, command: &[OsString]) -> Re
     let mut fence = plan.fence.clone();
     if plan.level.namespaces > Namespaces::None {
         let made = namespaces::enter(plan.level.namespaces, &mut fence);
-        report.or_say(made)?;
+        report.or_say(made.and_then(|()| overlay::find_places(&mut fence)))?;
     }
     let plan = Plan { fence: &fence, ..*plan };
     let plan = &plan;

@@ -15,7 +15,7 @@
 //! hidden; a base that lies at the place of the mount is covered by it.
 
 use super::landlock::open;
-use crate::domain::sandbox::LayerMount;
+use crate::domain::sandbox::{Fence, LayerMount};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Mode, StatVfsMountFlags, Timespec, Timestamps, XattrFlags, futimens, mkdirat,
@@ -24,8 +24,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use std::ffi::CString;
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// Names that a probe makes and removes.
 const PROBES: [&str; 2] = [".git-agent-probe", ".git-agent-probe-2"];
@@ -149,4 +151,51 @@ fn probe(top: &Path) -> Result<(), Errno> {
         last_modification: time(before.st_mtime, before.st_mtime_nsec),
     };
     futimens(&top, &times)
+}
+
+/// Finds the places of a mounted layer that a fence leaves open: a directory, of which the path ends in `/`, is made where it is
+/// missing; in place of a file that is missing its directory is opened, since making a file is a right on the directory.
+///
+/// # Errors
+/// One sentence, for a symlink on the way too, behind which anything could be.
+pub(super) fn find_places(fence: &mut Fence) -> Result<(), String> {
+    let Some(layer) = &fence.layer else { return Ok(()) };
+    let tops: Vec<&PathBuf> = layer.worktree.iter().chain([&layer.place]).collect();
+    let mut found = Vec::new();
+    for place in std::mem::take(&mut fence.writable) {
+        let is_directory = place.as_os_str().as_bytes().ends_with(b"/");
+        match tops.iter().find_map(|top| Some((*top, place.strip_prefix(top).ok()?))) {
+            Some((top, inside)) => found.extend(find_place(top, inside, is_directory)?),
+            None => found.push(place),
+        }
+    }
+    fence.writable = found;
+    Ok(())
+}
+
+/// `None` where nothing can be written by that path.
+fn find_place(top: &Path, inside: &Path, is_directory: bool) -> Result<Option<PathBuf>, String> {
+    let mut path = top.to_owned();
+    let mut parts = inside.iter().peekable();
+    while let Some(part) = parts.next() {
+        let above = path.clone();
+        path.push(part);
+        let is_file = !is_directory && parts.peek().is_none();
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_dir() || is_file && metadata.is_file() => {}
+            Ok(_) if is_file => return Ok(Some(above)),
+            Ok(metadata) if metadata.is_symlink() => {
+                let (inside, link) = (inside.display(), path.display());
+                return Err(format!("strict cannot fence `{inside}`: {link} is a symlink"));
+            }
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound && is_file => return Ok(Some(above)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let made = fs::create_dir(&path);
+                made.map_err(|error| format!("could not make {}: {error}", path.display()))?;
+            }
+            Err(error) => return Err(format!("could not look at {}: {error}", path.display())),
+        }
+    }
+    Ok(Some(path))
 }
