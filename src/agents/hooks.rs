@@ -1,6 +1,7 @@
 //! The git hooks of an agent's worktree: what they should be, and whether they are.
 
 use crate::agents::ctx::{Ctx, HOOK_HOMES};
+use crate::agents::worktree::WorktreeFiles;
 use crate::agents::{clone, untrusted, worktree};
 use crate::domain::{Agent, AgentId};
 use crate::error::{IoContext, Result};
@@ -10,7 +11,6 @@ use crate::store::hooks::inspect::{HookProblem, Inspection, inspect};
 use crate::store::hooks::{CommitHooks, Route, Site};
 use crate::store::{fsx, hooks, layout, lock};
 use std::ffi::OsString;
-use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -147,6 +147,9 @@ const HUSKY: &str = ".husky";
 const PACKAGE_RUNNERS: [&str; 7] =
     ["npx", "npm ", "pnpm", "yarn", "bunx", "lint-staged", "node_modules"];
 
+/// Where package managers put programs, from the top of a worktree.
+const PACKAGES: &str = "node_modules/.bin";
+
 /// The longest database of pre-commit's that is copied, in bytes. It has a line for each repository of hooks.
 const LONGEST_DATABASE: u64 = 64 << 20;
 
@@ -162,11 +165,12 @@ pub(crate) fn obstacles(ctx: &Ctx, agent: AgentId, worktree: &Path) -> Result<Ve
     let site = site(ctx, &short_id, worktree);
     let setting = ctx.repo.repository_hooks_path()?;
     let directory = hooks::repository_directory(&site)?;
-    let is_there = |name: &str| fs::symlink_metadata(worktree.join(name)).is_ok();
+    let files = WorktreeFiles::of(&ctx.repo, agent, worktree);
+    let is_there = |name: &str| files.find(Path::new(name)).is_some();
     // 1. A directory that git ignores, as husky's is, and that this worktree does not have.
     if let Some(path) = setting.as_deref().filter(|path| Path::new(path).is_relative())
         && !path.starts_with('~')
-        && !directory.is_dir()
+        && !files.find(&directory).is_some_and(|directory| directory.is_dir())
     {
         return Ok(vec![format!(
             "the repository's hooks will not run in this worktree: core.hooksPath is {path}, which is made by an \
@@ -175,7 +179,7 @@ pub(crate) fn obstacles(ctx: &Ctx, agent: AgentId, worktree: &Path) -> Result<Ve
     }
     let husky = worktree.join(HUSKY);
     let is_husky = directory.starts_with(&husky);
-    let of_husky = texts(&husky);
+    let of_husky = texts(&files, &husky);
     let mut obstacles = Vec::new();
     // 2. Husky's hooks, which git finds by a setting alone, and what they call.
     if setting.is_none() && !of_husky.is_empty() {
@@ -195,7 +199,7 @@ pub(crate) fn obstacles(ctx: &Ctx, agent: AgentId, worktree: &Path) -> Result<Ve
         ));
     }
     // 3. Managers whose install step writes hooks.
-    let mut hooks = texts(&directory);
+    let mut hooks = texts(&files, &directory);
     if is_husky {
         hooks.extend(of_husky);
     }
@@ -211,7 +215,7 @@ pub(crate) fn obstacles(ctx: &Ctx, agent: AgentId, worktree: &Path) -> Result<Ve
                 "the hooks in {file} will not run: {name} is not installed in this repository; to have them run, run \
                  {install}"
             ));
-        } else if !hooks.iter().any(|text| manager.is_found(ctx, worktree, text)) {
+        } else if !hooks.iter().any(|text| manager.is_found(ctx, &files, text)) {
             obstacles.push(format!(
                 "the hooks in {file} will not run: no program of {name} is found; to have them run, install it, or \
                  add its installation to [setup] run"
@@ -224,24 +228,28 @@ pub(crate) fn obstacles(ctx: &Ctx, agent: AgentId, worktree: &Path) -> Result<Ve
 impl Manager {
     /// Whether a hook finds the program: at a path that the install step wrote into it, on `PATH`, or among the worktree's
     /// packages.
-    fn is_found(&self, ctx: &Ctx, worktree: &Path, hook: &str) -> bool {
+    fn is_found(&self, ctx: &Ctx, files: &WorktreeFiles, hook: &str) -> bool {
         let named = hook.split(|c: char| c.is_whitespace() || "=\"';".contains(c));
         let mut named = named.map(Path::new).filter(|path| path.is_absolute());
         // Python of pre-commit's own environment is such a path, the shell of the first line is none.
         if named.any(hooks::is_executable) {
             return true;
         }
-        let packages = worktree.join("node_modules/.bin");
-        let mut places = ctx.env.search.iter().map(PathBuf::as_path).chain([packages.as_path()]);
+        let mut places = ctx.env.search.iter().map(PathBuf::as_path).chain([Path::new(PACKAGES)]);
         places.any(|place| {
-            self.programs.iter().any(|program| hooks::is_executable(&place.join(program)))
+            let mut programs =
+                self.programs.iter().filter_map(|name| files.find(&place.join(name)));
+            programs.any(|program| hooks::is_executable(&program))
         })
     }
 }
 
 /// The texts of the hooks in a directory, read as data.
-fn texts(directory: &Path) -> Vec<String> {
-    let read = |name: &&str| untrusted::read(directory, Path::new(name), LONGEST);
+fn texts(files: &WorktreeFiles, directory: &Path) -> Vec<String> {
+    let read = |name: &&str| {
+        let hook = files.find(&directory.join(name))?;
+        untrusted::read(hook.parent()?, Path::new(name), LONGEST)
+    };
     let texts = hooks::KNOWN.iter().filter_map(read);
     texts.map(|text| String::from_utf8_lossy(&text).into_owned()).collect()
 }
@@ -255,10 +263,12 @@ fn texts(directory: &Path) -> Vec<String> {
 /// `io`, `disk-full`.
 pub(crate) fn private_homes(
     ctx: &Ctx,
+    agent: AgentId,
     worktree: &Path,
     scratch: &Path,
 ) -> Result<Vec<(&'static str, OsString)>> {
-    let is_there = |name: &&str| fs::symlink_metadata(worktree.join(name)).is_ok();
+    let files = WorktreeFiles::of(&ctx.repo, agent, worktree);
+    let is_there = |name: &&str| files.find(Path::new(name)).is_some();
     let is_used = MANAGERS
         .iter()
         .filter(|manager| manager.name == "pre-commit")

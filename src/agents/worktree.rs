@@ -12,6 +12,7 @@ use crate::store::{
     RecordedPlaces, added, layout, leases, repository_settings, roles, spawn_commit,
 };
 use std::fs;
+use std::path::Component::Normal;
 use std::path::{Path, PathBuf};
 
 /// Files in an admin directory that stand for something unfinished, and git's command for it.
@@ -103,6 +104,29 @@ impl AgentWorktree {
             Ok(_) => gone,
             Err(error) => gone.because(error.to_string()),
         })
+    }
+}
+
+/// The files of a worktree at the paths where they lie, which are not below the worktree itself where that is layered and not mounted.
+pub(crate) struct WorktreeFiles {
+    top: PathBuf,
+    layer: Option<WorktreeLayer>,
+}
+
+impl WorktreeFiles {
+    /// Those of the agent's worktree at `top`.
+    pub(crate) fn of(repo: &Repo, id: AgentId, top: &Path) -> WorktreeFiles {
+        WorktreeFiles { top: top.to_owned(), layer: WorktreeLayer::of(&admin_dir(repo, id)) }
+    }
+
+    /// Where the entry lies that a command in the worktree finds at a path from its top, which is empty for the top itself, or at an absolute path; `None` where it finds nothing.
+    pub(crate) fn find(&self, path: &Path) -> Option<PathBuf> {
+        let path = self.top.join(path);
+        let is_plain = |path: &&Path| path.components().all(|part| matches!(part, Normal(_)));
+        match (&self.layer, path.strip_prefix(&self.top).ok().filter(is_plain)) {
+            (Some(layer), Some(inside)) => layer.find(inside),
+            _ => path.symlink_metadata().is_ok().then_some(path),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is tracked in a layer: told by the base as long as no git has written another index.
+//! What is read of a layer without a mount. What is tracked, the base tells as long as no git has written another index.
 
 use super::{ORACLE, id, oracle, repo, run, spawn};
 use crate::support::TestRepo;
@@ -286,4 +286,33 @@ fn what_a_discard_keeps_of_a_layer_without_a_readable_index_has_the_files_of_the
         .map(|change| change["path"].as_str().expect("a path"))
         .collect();
     assert_eq!(kept.lines().collect::<Vec<_>>(), changed);
+}
+
+/// The warnings of a run, which prints where managers of hooks may write.
+fn run_with_hooks(repo: &TestRepo, spawned: &Value, script: &str) -> (String, String) {
+    let script = format!("{script}\necho home=$PRE_COMMIT_HOME and $PREK_HOME");
+    let output = repo.agent(&["run", id(spawned), "--no-verify", "--", "sh", "-c", &script]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let [printed, said] = [output.stdout, output.stderr].map(String::from_utf8);
+    (printed.expect("UTF-8"), said.expect("UTF-8"))
+}
+
+#[test]
+fn managers_of_hooks_are_known_by_the_files_of_a_layer() {
+    let repo = repo("");
+    repo.write(".pre-commit-config.yaml", "repos: []\n");
+    repo.commit_all("hooks");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let missing = "the hooks in .pre-commit-config.yaml will not run";
+    assert!(spawned["warnings"].to_string().contains(missing), "{spawned}");
+    let (printed, said) =
+        run_with_hooks(&repo, &spawned, "rm .pre-commit-config.yaml; echo {} > lefthook.yml");
+    assert!(said.contains(missing), "{said}");
+    assert!(printed.contains("/pre-commit and ") && printed.contains("/prek\n"), "{printed}");
+    // From then on the files are those of the agent.
+    let (printed, said) = run_with_hooks(&repo, &spawned, "true");
+    assert!(!said.contains(missing) && said.contains("the hooks in lefthook.yml"), "{said}");
+    assert_eq!(printed, "home= and\n");
 }

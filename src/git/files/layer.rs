@@ -153,7 +153,9 @@ pub(in crate::git) enum LayerEntry {
     Base,
     /// A file or a symlink of the agent's.
     Upper,
-    /// No file.
+    /// A directory that is in the upper directory, with or without what the base has in it.
+    Directory,
+    /// No file and no directory.
     Nothing,
 }
 
@@ -303,11 +305,25 @@ impl WorktreeLayer {
             match (found.is_dir(), parts.peek()) {
                 (true, Some(_)) => below_opaque |= is_opaque(&place)?,
                 (false, None) => return Ok(LayerEntry::Upper),
-                // A directory where a file was, or the other way round.
-                (true, None) | (false, Some(_)) => return Ok(LayerEntry::Nothing),
+                (true, None) => return Ok(LayerEntry::Directory),
+                // A file where a directory was.
+                (false, Some(_)) => return Ok(LayerEntry::Nothing),
             }
         }
         Ok(LayerEntry::Nothing)
+    }
+
+    /// Where the entry lies that the worktree shows at a path of plain names from its top: in the upper directory, or in the base. `None`
+    /// where it shows nothing, and where the upper directory holds what no overlay mount of ours leaves.
+    pub fn find(&self, path: &Path) -> Option<PathBuf> {
+        match self.shown(path.as_os_str().as_bytes()).ok()? {
+            LayerEntry::Base => {
+                let in_base = self.base.join(path);
+                in_base.symlink_metadata().is_ok().then_some(in_base)
+            }
+            LayerEntry::Upper | LayerEntry::Directory => Some(self.upper.join(path)),
+            LayerEntry::Nothing => None,
+        }
     }
 }
 

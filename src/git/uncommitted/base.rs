@@ -247,7 +247,7 @@ pub fn index_of_copies(
         let top = match layer.shown(path).ok()? {
             LayerEntry::Upper => &layer.upper,
             LayerEntry::Base => &layer.base,
-            LayerEntry::Nothing => return None,
+            LayerEntry::Directory | LayerEntry::Nothing => return None,
         };
         let [before, copy] =
             [top, worktree].map(|top| rustix::fs::lstat(top.join(OsStr::from_bytes(path))).ok());
@@ -402,7 +402,7 @@ impl<'a> BaseFiles<'a> {
                             .at("could not write", &to)?;
                     }
                     LayerEntry::Base => self.copy(path)?,
-                    LayerEntry::Nothing => {}
+                    LayerEntry::Directory | LayerEntry::Nothing => {}
                 }
             }
             directory = at.parent();

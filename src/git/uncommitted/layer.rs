@@ -404,7 +404,9 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     for path in unmerged {
         match layer.shown(path)? {
             LayerEntry::Upper => to_read.push(path.clone()),
-            LayerEntry::Nothing => drop(edits.insert(path.clone(), None)),
+            LayerEntry::Directory | LayerEntry::Nothing => {
+                edits.insert(path.clone(), None);
+            }
             LayerEntry::Base => {}
         }
     }

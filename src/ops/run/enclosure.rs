@@ -136,7 +136,8 @@ impl Enclosure {
             settings.extend(remotes.map(|name| (format!("remote.{name}"), "tagOpt", "--no-tags")));
             run_repo.set_up(&ctx.repo, tip, &settings)?;
             unsigned_from = ctx.repo.shared_bool("commit.gpgsign")?.then_some(tip);
-            let homes = hooks::private_homes(ctx, &stage.directory, stage.scratch.path())?;
+            let homes =
+                hooks::private_homes(ctx, agent.id, &stage.directory, stage.scratch.path())?;
             let homes = homes.into_iter().map(|(name, value)| (name.into(), value));
             stage.variables.extend(homes);
             ctx.reached("run-repo");
