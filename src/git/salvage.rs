@@ -13,7 +13,8 @@ mod tour;
 
 use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::changes::{Index, gitlinks};
+use crate::git::changes::Index;
+use crate::git::changes::gitlinks::{self, NestedPlace};
 use crate::git::files::admin_dir::MODULES;
 use crate::git::files::untrusted;
 use crate::git::history::ancestry::Keepable;
@@ -407,12 +408,14 @@ struct BesideTour<'a> {
 impl BesideTour<'_> {
     /// Whether a submodule is as its repository has it, which a discard looks after. What it ignores is noted.
     fn is_safe(&mut self, submodule: &Path) -> bool {
+        let top = NestedPlace::top_of(self.source.worktree, self.source.admin_dir);
+        let submodule = top.join(submodule);
         // A worktree with a repository of its own has them in there.
         let own = own_repository_in(self.source.worktree);
         let git_dirs = own.as_deref().into_iter().chain([self.source.admin_dir]);
         let room = self.source.view.room();
         let mut ignored = git_dirs.filter_map(|git_dir| {
-            gitlinks::ignored_in_module(submodule, &git_dir.join(MODULES), room)
+            gitlinks::ignored_in_module(&submodule, &git_dir.join(MODULES), room)
         });
         let Some(ignored) = ignored.next() else {
             return false;
@@ -453,7 +456,7 @@ impl BesideTour<'_> {
                 if kind.is_dir() {
                     walk.skip_current_dir();
                 }
-            } else if kind.is_dir() && self.holds(bytes) && self.is_safe(path) {
+            } else if kind.is_dir() && self.holds(bytes) && self.is_safe(inside) {
                 walk.skip_current_dir();
             } else if kind.is_dir() {
                 if self.left_out.as_ref().is_some_and(|paths| has_directory(paths, bytes)) {

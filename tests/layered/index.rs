@@ -316,3 +316,25 @@ fn managers_of_hooks_are_known_by_the_files_of_a_layer() {
     assert!(!said.contains(missing) && said.contains("the hooks in lefthook.yml"), "{said}");
     assert_eq!(printed, "home= and\n");
 }
+
+#[test]
+fn a_submodule_in_a_layer_holds_work_only_where_its_files_do() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let add = "git init -q $TMPDIR/module && echo one > $TMPDIR/module/lib && git -C $TMPDIR/module add lib \
+        && git -C $TMPDIR/module commit -q -m lib \
+        && git -c protocol.file.allow=always submodule --quiet add $TMPDIR/module sub && git commit -q -m sub";
+    repo.agent_json(&["amend", id(&spawned), "--new=.gitmodules"]);
+    run(&repo, &spawned, add);
+    let uncommitted = || repo.agent_json(&["list"])["agents"][0]["uncommitted"].clone();
+    assert_eq!(uncommitted(), 0);
+    run(&repo, &spawned, "echo more >> sub/lib");
+    assert_eq!(uncommitted(), 1);
+    let refused = describe(&repo.agent(&["discard", id(&spawned)]));
+    assert!(refused.contains("[discard-refused]") && refused.contains("sub/lib"), "{refused}");
+    run(&repo, &spawned, "git -C sub checkout -q lib");
+    assert_eq!(uncommitted(), 0);
+    repo.agent_json(&["discard", id(&spawned)]);
+}

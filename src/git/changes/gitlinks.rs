@@ -11,7 +11,8 @@ use crate::domain::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::command;
 use crate::git::config::programs::program_settings_without_tree;
-use crate::git::files::admin_dir::MODULES;
+use crate::git::files::admin_dir::{MODULES, lexically_clean, read_admin_dir};
+use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
 use std::collections::BTreeSet;
@@ -28,11 +29,51 @@ const DEEPEST: usize = 8;
 const LONGEST_TEXT: u64 = 1 << 20;
 const LONGEST_INDEX: u64 = 1 << 30;
 
+/// A directory inside a worktree.
+#[derive(Clone)]
+pub struct NestedPlace {
+    /// Where its files are.
+    files: PathBuf,
+    /// Where a command in the worktree finds them, if that is elsewhere: the files of a layered worktree are in its upper directory.
+    mounted: Option<PathBuf>,
+}
+
+impl NestedPlace {
+    /// The top of a worktree whose files are in their place.
+    pub fn top(worktree: &Path) -> NestedPlace {
+        NestedPlace { files: worktree.to_owned(), mounted: None }
+    }
+
+    /// The top of a worktree with its files at `files`, which may be an upper directory.
+    pub(in crate::git) fn top_of(files: &Path, admin_dir: &Path) -> NestedPlace {
+        let layer = WorktreeLayer::of(admin_dir).filter(|layer| layer.upper == files);
+        let worktree = layer.and_then(|_| read_admin_dir(admin_dir));
+        NestedPlace { mounted: worktree.map(|worktree| worktree.path), ..NestedPlace::top(files) }
+    }
+
+    /// What is inside of it at a path.
+    pub(in crate::git) fn join(&self, path: &Path) -> NestedPlace {
+        let mounted = self.mounted.as_ref().map(|top| top.join(path));
+        NestedPlace { files: self.files.join(path), mounted }
+    }
+
+    /// Where its `.git` file leads.
+    fn pointed(&self) -> Option<PathBuf> {
+        let pointer = one_line(&self.files, ".git")?;
+        let git_dir = pointer.strip_prefix("gitdir: ")?;
+        Some(match &self.mounted {
+            // Outside of the mount there is no such directory that a `..` could lead out of.
+            Some(mounted) => lexically_clean(&mounted.join(git_dir)),
+            None => self.files.join(git_dir),
+        })
+    }
+}
+
 /// Those of the submodules, given by their paths from the top, that have files which no commit of theirs holds, or
 /// files in the place of a submodule that is not there. `scratch` is a directory that the agent cannot write.
-pub fn holding_work(top: &Path, names: &[Vec<u8>], scratch: &Path) -> Vec<Vec<u8>> {
+pub fn holding_work(top: &NestedPlace, names: &[Vec<u8>], scratch: &Path) -> Vec<Vec<u8>> {
     let holds_work = |name: &&Vec<u8>| {
-        let place = top.join(OsStr::from_bytes(name));
+        let place = top.join(Path::new(OsStr::from_bytes(name)));
         holds_work(&place, scratch, DEEPEST)
     };
     names.iter().filter(holds_work).cloned().collect()
@@ -62,20 +103,20 @@ pub(in crate::git) fn listed(mut git: Command) -> Result<Vec<Vec<u8>>> {
     Ok(links.map(<[u8]>::to_vec).collect())
 }
 
-fn holds_work(place: &Path, scratch: &Path, depth: usize) -> bool {
+fn holds_work(place: &NestedPlace, scratch: &Path, depth: usize) -> bool {
     ignored_if_clean(place, scratch, depth, false).is_none()
 }
 
 /// The ignored files in the place of a submodule, where they are asked for, if every other file is in a commit of it.
 fn ignored_if_clean(
-    place: &Path,
+    place: &NestedPlace,
     scratch: &Path,
     depth: usize,
     names_ignored: bool,
 ) -> Option<Vec<PathBuf>> {
-    if fs::symlink_metadata(place.join(".git")).is_err() {
+    if fs::symlink_metadata(place.files.join(".git")).is_err() {
         // Git lists no file that is in the place of a submodule.
-        return untrusted::names(place).is_empty().then(Vec::new);
+        return untrusted::names(&place.files).is_empty().then(Vec::new);
     }
     // Beyond that depth nothing is known, and what is unknown counts as work.
     if depth == 0 {
@@ -95,14 +136,12 @@ pub fn have_own_commits(modules: &Path, scratch: &Path) -> bool {
 /// The ignored files of a submodule at `place` if that is else as its repository has it, and the repository is where
 /// [`have_own_commits`] looks for it.
 pub(in crate::git) fn ignored_in_module(
-    place: &Path,
+    place: &NestedPlace,
     modules: &Path,
     scratch: &Path,
 ) -> Option<Vec<PathBuf>> {
     let real = |path: &Path| fs::canonicalize(path).ok();
-    let pointer = one_line(place, ".git");
-    let git_dir = pointer.as_deref().and_then(|text| text.strip_prefix("gitdir: "));
-    let git_dir = git_dir.and_then(|git_dir| real(&place.join(git_dir)));
+    let git_dir = place.pointed().and_then(|git_dir| real(&git_dir));
     let is_inside = git_dir.zip(real(modules));
     let (one, all) = is_inside?;
     one.starts_with(all).then(|| ignored_if_clean(place, scratch, DEEPEST, true))?
@@ -165,7 +204,7 @@ fn has_own_commits(git_dir: &Path, scratch: &Path) -> Result<bool> {
     };
     asked.extend(remote.iter().map(|oid| format!("^{oid}\n")));
     let repository = NestedRepository {
-        top: git_dir,
+        top: &NestedPlace::top(git_dir),
         git_dir: git_dir.to_owned(),
         common_dir: git_dir.to_owned(),
         head: *head,
@@ -180,20 +219,17 @@ fn has_own_commits(git_dir: &Path, scratch: &Path) -> Result<bool> {
 
 /// A repository inside a worktree.
 struct NestedRepository<'a> {
-    top: &'a Path,
+    top: &'a NestedPlace,
     git_dir: PathBuf,
     common_dir: PathBuf,
     head: Oid,
 }
 
 impl NestedRepository<'_> {
-    fn at(top: &Path) -> Option<NestedRepository<'_>> {
-        let pointer = top.join(".git");
-        let git_dir = if fs::symlink_metadata(&pointer).ok()?.is_dir() {
-            pointer
-        } else {
-            top.join(one_line(top, ".git")?.strip_prefix("gitdir: ")?)
-        };
+    fn at(top: &NestedPlace) -> Option<NestedRepository<'_>> {
+        let pointer = top.files.join(".git");
+        let git_dir =
+            if fs::symlink_metadata(&pointer).ok()?.is_dir() { pointer } else { top.pointed()? };
         let common_dir = match one_line(&git_dir, "commondir") {
             Some(common_dir) => git_dir.join(common_dir),
             None => git_dir.clone(),
@@ -216,7 +252,7 @@ impl NestedRepository<'_> {
         let room = TemporaryDirectory::make(scratch, "view")?;
         self.stand_in(room.path())?;
         let index = room.path().join("index");
-        uncover(self.top, &index, &|| self.git(room.path()))?;
+        uncover(&self.top.files, &index, &|| self.git(room.path()))?;
         let mut status = self.git(room.path())?;
         status.args([
             "--no-optional-locks",
@@ -233,14 +269,14 @@ impl NestedRepository<'_> {
             let Some(name) = record.strip_prefix(b"! ") else {
                 return Ok(None);
             };
-            ignored.push(self.top.join(OsStr::from_bytes(name)));
+            ignored.push(self.top.files.join(OsStr::from_bytes(name)));
         }
         let names = match of_index(&index) {
             Some(names) => names,
             None => listed(self.git(room.path())?)?,
         };
         for name in names {
-            let place = self.top.join(OsStr::from_bytes(&name));
+            let place = self.top.join(Path::new(OsStr::from_bytes(&name)));
             match ignored_if_clean(&place, scratch, depth - 1, names_ignored) {
                 Some(inside) => ignored.extend(inside),
                 None => return Ok(None),
@@ -283,12 +319,12 @@ impl NestedRepository<'_> {
     }
 
     fn git(&self, room: &Path) -> Result<Command> {
-        let mut git = command::git(self.top);
+        let mut git = command::git(&self.top.files);
         for setting in program_settings_without_tree()? {
             git.args(["-c", &setting]);
         }
         git.env("GIT_DIR", room)
-            .env("GIT_WORK_TREE", self.top)
+            .env("GIT_WORK_TREE", &self.top.files)
             .env("GIT_OBJECT_DIRECTORY", self.common_dir.join("objects"))
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("LC_ALL", "C")

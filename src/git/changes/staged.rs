@@ -2,9 +2,10 @@
 
 use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Error, Result};
+use crate::git::changes::gitlinks::{self, NestedPlace};
 use crate::git::changes::ignore::{RULES_FILES, blocking_file};
 use crate::git::changes::index::{Index, known_tree};
-use crate::git::changes::{gitlinks, kind_of};
+use crate::git::changes::kind_of;
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::worktree::view::WorktreeView;
@@ -329,7 +330,7 @@ pub(in crate::git) fn status(
     };
     let is_asked = |link: &Vec<u8>| paths.is_empty() || paths.contains(link);
     let links: Vec<_> = links.into_iter().filter(is_asked).collect();
-    let holding_work = gitlinks::holding_work(top, &links, scratch);
+    let holding_work = gitlinks::holding_work(&NestedPlace::top(top), &links, scratch);
     changes.extend(holding_work.into_iter().map(|path| Change {
         path,
         kind: ChangeKind::Modified,

@@ -3,8 +3,9 @@
 use crate::domain::path::directory_with_slash;
 use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::changes::gitlinks::{self, NestedPlace};
 use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, RULES_FILES};
-use crate::git::changes::{self, Content, Glance, Index, Written, gitlinks};
+use crate::git::changes::{self, Content, Glance, Index, Written};
 use crate::git::files::layer::{LayerEntry, WorktreeLayer, is_opaque, is_whiteout, refused};
 use crate::git::files::untrusted;
 use crate::git::tree::{EXECUTABLE, FILE, GITLINK};
@@ -459,7 +460,8 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
         submodules.retain(|path| {
             edits.get(path).is_none_or(|now| now.is_some_and(|now| now.0 == GITLINK))
         });
-        submodules = gitlinks::holding_work(&layer.upper, &submodules, source.view.room());
+        let top = NestedPlace::top_of(&layer.upper, source.admin_dir);
+        submodules = gitlinks::holding_work(&top, &submodules, source.view.room());
     }
 
     // 4. Both together.

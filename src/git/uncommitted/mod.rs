@@ -17,8 +17,9 @@ mod listed;
 use crate::domain::Oid;
 use crate::domain::path::directory_with_slash;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
+use crate::git::changes::gitlinks::{self, NestedPlace};
 use crate::git::changes::ignore::Rules;
-use crate::git::changes::{Index, TouchedEntries, Walk, Written, gitlinks, names_may_differ};
+use crate::git::changes::{Index, TouchedEntries, Walk, Written, names_may_differ};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::pool::threads;
@@ -292,7 +293,7 @@ fn holding_work(source: &WorktreeSource<'_>, known: Option<Vec<Vec<u8>>>) -> Res
         None => gitlinks::listed(git(source))?,
     };
     let room = source.view.room();
-    let mut found = gitlinks::holding_work(source.worktree, &names, room);
+    let mut found = gitlinks::holding_work(&NestedPlace::top(source.worktree), &names, room);
     found.sort_unstable();
     found.dedup();
     Ok(found)
