@@ -1,10 +1,11 @@
 //! `board`: the agents of a repository as a screen keeps them: which of them need a person, which work, and the rest.
 //!
 //! Every look reads what costs next to nothing: the ledger's tip, and per agent the tips of its branch and
-//! its target, the times of its index, its worktree's top, its bundle and its logs. Only an agent for which one of
+//! its target, the times of its index, the top of its worktree's files, its bundle and its logs. Only an agent for which one of
 //! these moved is looked at in full. Edits deep inside a worktree move none of them, so an agent whose log moves is looked
 //! at in full as well, and all are now and then, both as often as keeps that below a small share of the time.
 
+use crate::agents::worktree::WorktreeFiles;
 use crate::agents::{Ctx, admission, liveness, work, worktree};
 use crate::domain::bundle::FILES;
 use crate::domain::limits::usd;
@@ -344,9 +345,11 @@ fn fingerprint(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Fingerprint
     if let Some(top) = worktree {
         let admin = worktree::admin_dir(&ctx.repo, agent.id);
         files.push(FileStamp::of(&admin.join("index")));
-        files.push(FileStamp::of(top));
-        let bundle = top.join(BUNDLE);
-        files.extend(FILES.map(|(name, _)| FileStamp::of(&bundle.join(name))));
+        let place = WorktreeFiles::of(&ctx.repo, agent.id, top);
+        let stamp = |path: &Path| FileStamp::of(&place.find(path)?);
+        files.push(stamp(Path::new("")));
+        let bundle = Path::new(BUNDLE);
+        files.extend(FILES.map(|(name, _)| stamp(&bundle.join(name))));
     }
     Fingerprint { updated: agent.updated, tip, target: target.and_then(|(_, tip)| tip), files }
 }

@@ -338,3 +338,15 @@ fn a_submodule_in_a_layer_holds_work_only_where_its_files_do() {
     assert_eq!(uncommitted(), 0);
     repo.agent_json(&["discard", id(&spawned)]);
 }
+
+#[test]
+fn an_agent_is_active_when_it_writes_to_its_layer() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    run(&repo, &spawned, "echo more >> lib/a.txt; touch -d 2099-01-01T00:00:00Z lib/a.txt");
+    let listed = repo.agent_json(&["list"]);
+    let active = listed["agents"][0]["active_at"].as_str().expect("a time");
+    assert!(active.starts_with("2099-01-01"), "{active}");
+}

@@ -17,6 +17,7 @@ use super::agent_report::{AgentReport, Reporter, rfc3339};
 use crate::agents::at_work::shown_state;
 use crate::agents::histories::{Apart, Ends, Histories};
 use crate::agents::work::has_commits_since;
+use crate::agents::worktree::WorktreeFiles;
 use crate::agents::{AgentWorktree, Ctx, ScopeGuard, Scratch, bundle, lookup, work, worktree};
 use crate::domain::bundle::FILES;
 use crate::domain::evidence::{Artefact, Contract};
@@ -465,9 +466,10 @@ impl<'a> Look<'a> {
             changes.iter().take(ASKED_FOR_TIME).map(|change| change.path.as_slice()).collect();
         let bundle = paths(self);
         names.extend(bundle.iter().map(|path| path.as_bytes()));
+        let files = self.worktree.map(|top| WorktreeFiles::of(&self.ctx.repo, self.agent.id, top));
         let written = names.into_iter().filter_map(|name| {
-            let path = self.worktree?.join(OsStr::from_bytes(name));
-            let modified = fs::symlink_metadata(path).ok()?.modified().ok()?;
+            let file = files.as_ref()?.find(Path::new(OsStr::from_bytes(name)))?;
+            let modified = fs::symlink_metadata(file).ok()?.modified().ok()?;
             Some(DateTime::<Utc>::from(modified))
         });
         let times = written.chain(commit);
