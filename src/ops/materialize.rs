@@ -24,9 +24,9 @@ use crate::store::{fsx, layout};
 use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, renameat_with, utimensat};
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, Metadata, Permissions};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use walkdir::WalkDir;
 
@@ -228,7 +228,11 @@ fn apply(upper: &Path, to: &Path, is_top: bool) -> Result<usize> {
             continue;
         }
         if metadata.is_dir() {
-            if !stays {
+            if stays {
+                // The base's mode need not let its owner change what is in it, and the agent may have changed that mode.
+                let open = Permissions::from_mode(0o700);
+                fs::set_permissions(&target, open).at("could not change", &target)?;
+            } else {
                 fs::create_dir(&target).at("could not make", &target)?;
             }
             files += apply(&from, &target, false)?;

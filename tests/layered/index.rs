@@ -1,11 +1,13 @@
 //! What is read of a layer without a mount. What is tracked, the base tells as long as no git has written another index.
 
 use super::{ORACLE, id, oracle, repo, run, spawn};
-use crate::support::TestRepo;
 use crate::support::agent::describe;
+use crate::support::{TestRepo, isolated};
 use serde_json::Value;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Output;
 
 /// Everything that the upper directory can say of tracked files, without git.
 const EDITS: &str = "echo more >> lib/b.txt; chmod +x lib/c.txt; touch lib/d.txt; rm docs/a.md; rm -r lib/deep; echo file > lib/deep; \
@@ -349,4 +351,37 @@ fn an_agent_is_active_when_it_writes_to_its_layer() {
     let listed = repo.agent_json(&["list"]);
     let active = listed["agents"][0]["active_at"].as_str().expect("a time");
     assert!(active.starts_with("2099-01-01"), "{active}");
+}
+
+/// Runs `git-agent` without the right of root to read and write what modes forbid.
+fn by_user(repo: &TestRepo, words: &[&str]) -> Output {
+    let without = "-dac_override,-dac_read_search";
+    let without = ["setpriv", "--inh-caps", without, "--bounding-set", without];
+    let is_root = rustix::process::geteuid().is_root();
+    let program = without.into_iter().filter(|_| is_root).chain([env!("CARGO_BIN_EXE_git-agent")]);
+    let all: Vec<&str> = program.chain(words.iter().copied()).collect();
+    isolated(all[0], &repo.path()).args(&all[1..]).output().expect("started")
+}
+
+#[test]
+fn materializing_writes_into_directories_that_set_up_closed() {
+    let repo = repo(
+        "[setup]\nrun = [\"mkdir -p built/closed; echo made > built/closed/tool; chmod 555 built/closed\"]\n",
+    );
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    run(
+        &repo,
+        &spawned,
+        "chmod 755 built/closed; echo new > built/closed/new; rm built/closed/tool; chmod 555 built/closed",
+    );
+    let output = by_user(&repo, &["materialize", id(&spawned)]);
+    assert!(output.status.success(), "{}", describe(&output));
+    let place = spawned["worktree_abspath"].as_str().expect("a path");
+    let closed = Path::new(place).join("built/closed");
+    assert_eq!(fs::metadata(&closed).expect("there").permissions().mode() & 0o777, 0o555);
+    let names =
+        fs::read_dir(&closed).expect("listed").map(|entry| entry.expect("read").file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["new"]);
 }
