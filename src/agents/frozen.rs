@@ -74,7 +74,10 @@ pub(crate) struct BaseRecord {
     #[serde(default)]
     include: Option<Vec<u8>>,
     #[serde(default)]
-    run: Vec<String>,
+    pub(crate) run: Vec<String>,
+    /// Whether set-up wrote the path where the base is mounted into files of it; an older version did not note it.
+    #[serde(default)]
+    pub(crate) is_pinned: bool,
     /// The files of rules in it, which every agent's upper directory begins with.
     pub(crate) rules: Vec<PathBuf>,
     /// Whether its index holds its tree and nothing else.
@@ -217,6 +220,7 @@ fn freeze(ctx: &Ctx, mut slot: Slot, wanted: &WantedContent<'_>) -> Result<Froze
         copy: wanted.files.copy.iter().map(Glob::to_string).collect(),
         include: wanted.files.include.map(<[u8]>::to_vec),
         run: wanted.run.to_vec(),
+        is_pinned: warm.pinned,
         rules: rules_files(&slot.path)?,
         sums: hash,
         names,

@@ -86,11 +86,25 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
             "the base {base} has changed: tracked files are those of its commit, and of the others only what git ignores was taken from it"
         ));
     }
+    report.warnings.extend(pinned_files(ctx, &agent, &layer)?);
     if !layered::is_exchanged(ctx, &agent, &place)? {
         report.files = exchange(ctx, &agent, &layer, base.as_ref(), &place)?;
     }
     layered::settle(ctx, &agent)?;
     Ok(report)
+}
+
+/// What to do about files that hold the path of the base, as those of a virtual environment: outside of a mount, nothing is there.
+fn pinned_files(ctx: &Ctx, agent: &Agent, layer: &WorktreeLayer) -> Result<Option<String>> {
+    let base = frozen::named(ctx, &layer.record.base)?.filter(|base| base.record.is_pinned);
+    Ok(base.map(|base| {
+        let (path, id) = (base.place.display(), agent.id.short());
+        let commands = shell::word(base.record.run.join(" && ").as_bytes());
+        format!(
+            "set-up wrote {path}, where the base is mounted, into files of it, and these do not work in an ordinary worktree; to make them \
+             anew, run git agent run {id} --no-verify -- sh -c {commands}"
+        )
+    }))
 }
 
 fn exchange(

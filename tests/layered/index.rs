@@ -385,3 +385,20 @@ fn materializing_writes_into_directories_that_set_up_closed() {
         fs::read_dir(&closed).expect("listed").map(|entry| entry.expect("read").file_name());
     assert_eq!(names.collect::<Vec<_>>(), ["new"]);
 }
+
+#[test]
+fn materializing_names_the_set_up_that_wrote_the_path_of_its_base() {
+    for (write, holds_path) in [("pwd > built/tool", true), ("echo made > built/tool", false)] {
+        let repo = repo(&format!("[setup]\nrun = [\"mkdir built\", \"{write}\"]\n"));
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        let made = repo.agent_json(&["materialize", id(&spawned)]);
+        let warnings = made["warnings"].to_string();
+        let again = format!(
+            "run git agent run {} --no-verify -- sh -c 'mkdir built && {write}'",
+            id(&spawned)
+        );
+        assert_eq!(warnings.contains(&again), holds_path, "{made}");
+    }
+}
