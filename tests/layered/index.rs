@@ -402,3 +402,23 @@ fn materializing_names_the_set_up_that_wrote_the_path_of_its_base() {
         assert_eq!(warnings.contains(&again), holds_path, "{made}");
     }
 }
+
+#[test]
+fn a_discard_that_keeps_ignored_files_keeps_those_of_set_up() {
+    let repo = repo(
+        "[setup]\nrun = [\"mkdir built; echo made > built/tool; echo made > built/other; echo made > made.out\"]\n",
+    );
+    for (script, seen) in [
+        ("true", "made\nmade\nmade\n"),
+        ("echo mine > built/tool; rm made.out; echo more >> lib/a.txt", "mine\nmade\n"),
+    ] {
+        let Some(spawned) = spawn(&repo, true) else {
+            return;
+        };
+        run(&repo, &spawned, script);
+        repo.agent_json(&["discard", id(&spawned), "--with-ignored"]);
+        repo.agent_json(&["rescue", id(&spawned), "--reopen"]);
+        let look = "cat built/tool built/other; test ! -e made.out || cat made.out";
+        assert_eq!(run(&repo, &spawned, look), seen, "{script}");
+    }
+}

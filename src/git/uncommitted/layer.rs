@@ -369,13 +369,13 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
             of_base.push(path.to_vec());
         }
     }
-    // With other rules, files of the base count that git ignored when it was made.
-    let mut has_rules = found.has_changed(IGNORE_FILES);
+    // With other rules, files of the base count that git ignored when it was made; all of them do where ignored files count.
+    let mut may_count = !source.rules.leave_out() || found.has_changed(IGNORE_FILES);
     for name in &found.unknown {
-        has_rules = has_rules || rules.may_differ_below(&layer.upper, name)?;
+        may_count = may_count || rules.may_differ_below(&layer.upper, name)?;
     }
     let mut names: Vec<Vec<u8>> = untracked.keys().cloned().collect();
-    if has_rules && source.rules.leave_out() {
+    if may_count {
         for name in rules.ignored() {
             let is_directory = name.ends_with(b"/");
             if is_directory
