@@ -1,6 +1,6 @@
 //! What is read of a layer without a mount. What is tracked, the base tells as long as no git has written another index.
 
-use super::{ORACLE, id, oracle, repo, run, spawn};
+use super::{ORACLE, id, layer, oracle, repo, run, spawn};
 use crate::support::agent::describe;
 use crate::support::{TestRepo, isolated};
 use serde_json::Value;
@@ -421,4 +421,60 @@ fn a_discard_that_keeps_ignored_files_keeps_those_of_set_up() {
         let look = "cat built/tool built/other; test ! -e made.out || cat made.out";
         assert_eq!(run(&repo, &spawned, look), seen, "{script}");
     }
+}
+
+/// The row of the only agent, as a user sees it who is not root.
+fn row(repo: &TestRepo) -> Value {
+    let output = by_user(repo, &["list", "--format", "json"]);
+    let listed: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    listed["agents"][0].clone()
+}
+
+#[test]
+fn a_directory_that_cannot_be_read_hides_nothing_but_its_files() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let upper = layer(&repo, &spawned).join("upper");
+    let set_mode = |mode| {
+        let mode = Permissions::from_mode(mode);
+        fs::set_permissions(upper.join("lib/deep"), mode).expect("changed");
+    };
+    for script in [
+        "echo more >> lib/a.txt; echo more >> lib/deep/a.txt; echo new > lib/deep/new",
+        // Nothing of the base is seen below it.
+        "rm -r lib/deep; mkdir lib/deep; echo new > lib/deep/new",
+    ] {
+        run(&repo, &spawned, script);
+        for mode in [0o000, 0o400, 0o300] {
+            set_mode(mode);
+            assert_eq!(row(&repo)["uncommitted"], 1, "{mode:o} {script}");
+            let verdict = by_user(&repo, &["verify", id(&spawned)]);
+            let said = describe(&verdict);
+            assert!(said.contains("worktree.unreadable lib/deep/"), "{mode:o} {said}");
+        }
+        set_mode(0o755);
+    }
+    set_mode(0o000);
+    let discarded = by_user(&repo, &["discard", id(&spawned)]);
+    assert!(discarded.status.success(), "{}", describe(&discarded));
+    repo.agent_json(&["rescue", id(&spawned), "--reopen"]);
+    let look = "cat lib/deep/new; ls lib/deep; tail -n 1 lib/a.txt";
+    assert_eq!(run(&repo, &spawned, look), "new\nnew\nmore\n");
+}
+
+#[test]
+fn a_file_that_is_too_long_hides_no_other_work() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let long = "truncate -s 3G lib/long docs/a.md; echo more >> lib/a.txt; mkdir built; truncate -s 70M built/big";
+    run(&repo, &spawned, long);
+    assert_eq!(row(&repo)["uncommitted"], 3);
+    // Nothing that git ignores is set aside with them.
+    let discarded = repo.agent_json(&["discard", id(&spawned), "--dry-run"]);
+    let aside = discarded["set_aside"].as_array().expect("files").iter();
+    assert_eq!(aside.map(|file| &file["path"]).collect::<Vec<_>>(), ["docs/a.md", "lib/long"]);
 }

@@ -385,7 +385,8 @@ fn require_plain(place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether of what the base has below this directory nothing is there.
+/// Whether of what the base has below this directory nothing is there. Of one that may not be read, that is not known, and neither is what
+/// is in it.
 ///
 /// # Errors
 /// `layer-invalid`.
@@ -398,7 +399,9 @@ pub fn is_opaque(place: &Path) -> Result<bool> {
         Ok(_) | Err(Errno::RANGE) => {
             Err(refused(place, "has an attribute `opaque` that is not `y`"))
         }
-        Err(Errno::NODATA | Errno::NOTSUP | Errno::NOENT | Errno::NOTDIR) => Ok(false),
+        Err(Errno::NODATA | Errno::NOTSUP | Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => {
+            Ok(false)
+        }
         Err(error) => Err(unreadable(place, error)),
     }
 }

@@ -11,13 +11,14 @@ use crate::git::files::untrusted;
 use crate::git::tree::{EXECUTABLE, FILE, GITLINK};
 use crate::git::uncommitted::base::{BaseFiles, ProvenFiles, TrackedFiles, TrackedPath};
 use crate::git::uncommitted::fingerprint::{InitialRules, is_named};
-use crate::git::uncommitted::listed::{Listed, write_files};
+use crate::git::uncommitted::listed::{Listed, LongFiles, is_too_long, write_files};
 use crate::git::uncommitted::{WorktreeSource, copy_index, git};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -44,6 +45,8 @@ struct WalkedLayer {
     unknown: Vec<Vec<u8>>,
     /// Files of rules that are not, or no longer, what the layer began with.
     rules: Vec<Vec<u8>>,
+    /// Directories, with a slash at the end, that cannot be read.
+    unreadable: Vec<Vec<u8>>,
 }
 
 impl WalkedLayer {
@@ -78,6 +81,8 @@ pub(super) struct Layered {
     pub(super) submodules: Vec<Vec<u8>>,
     /// The paths that are otherwise there than in the index.
     unstaged: BTreeSet<Vec<u8>>,
+    /// Files that are too long to be part of the tree, where these are named.
+    too_long: Vec<Change>,
 }
 
 /// Walks over the upper directory, but not into directories that the index does not know: git looks into those that it does not
@@ -93,11 +98,18 @@ fn walk(
     let mut count = 0;
     while let Some(directory) = open.pop() {
         let place = layer.upper.join(OsStr::from_bytes(&directory));
+        let entries = match fs::read_dir(&place) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                found.unreadable.push(directory);
+                continue;
+            }
+            entries => entries.at("could not list", &place)?,
+        };
         // An opaque directory hides all that the base has below it: only what is met there is not gone.
         if is_opaque(&place)? {
             found.all_gone(tracked.below(&directory)?);
         }
-        for entry in fs::read_dir(&place).at("could not list", &place)? {
+        for entry in entries {
             let entry = entry.at("could not list", &place)?;
             count += 1;
             if count > MOST_ENTRIES {
@@ -119,8 +131,13 @@ fn walk(
                 continue;
             }
             // One that went away meanwhile stands for what the base has.
-            let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
-                continue;
+            let metadata = match fs::symlink_metadata(entry.path()) {
+                Ok(metadata) => metadata,
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    found.unreadable.push(directory);
+                    break;
+                }
+                Err(_) => continue,
             };
             let is_gone = is_whiteout(&entry.path(), &metadata)?;
             let inside = [path.as_slice(), b"/"].concat();
@@ -284,7 +301,11 @@ pub fn staged_tree(repo: &Repo, index: &Path) -> Result<Option<Oid>> {
 ///
 /// # Errors
 /// `layer-invalid`; `git-missing`, `git-failed`, `io`, `disk-full`.
-pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result<Layered> {
+pub(super) fn look(
+    source: &WorktreeSource<'_>,
+    layer: &WorktreeLayer,
+    long_files: LongFiles,
+) -> Result<Layered> {
     // From here on git looks at the upper directory as if it were the worktree.
     let source = &WorktreeSource { worktree: &layer.upper, ..*source };
     let repo = source.repo;
@@ -306,7 +327,9 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
 
     // 2. What the files are, where that is not what the index says.
     let rules = InitialRules::read(layer);
-    let found = walk(layer, &tracked, &rules, source.rules.never())?;
+    let mut found = walk(layer, &tracked, &rules, source.rules.never())?;
+    let unreadable = std::mem::take(&mut found.unreadable);
+    let mut listed = Listed { unmerged: unmerged.to_vec(), unreadable, ..Listed::default() };
     let mut edits: BTreeMap<Vec<u8>, Option<Content>> = BTreeMap::new();
     let mut to_read: Vec<Vec<u8>> = Vec::new();
     let mut as_copied: Vec<Vec<u8>> = Vec::new();
@@ -330,7 +353,11 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     for one in differences {
         // Where git takes the file for unchanged, it is as the index has it.
         let is_proven = one.new.is_some() && proven.holds(&one.path);
-        if is_proven || layer.shown(&one.path)? != LayerEntry::Base {
+        // What is in a directory that cannot be read stays as the index has it, as git leaves it.
+        if is_proven
+            || listed.is_hidden_by_directory(&one.path)
+            || layer.shown(&one.path)? != LayerEntry::Base
+        {
             continue;
         }
         reverted |= one.old.is_some() && one.new.is_some();
@@ -385,7 +412,6 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
             }
         }
     }
-    let mut listed = Listed { unmerged: unmerged.to_vec(), ..Listed::default() };
     if !names.is_empty() || !of_base.is_empty() {
         let files = BaseFiles::of(source, layer)?;
         let (new, nested) = files.not_ignored(names, &tracked)?;
@@ -411,6 +437,7 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
             LayerEntry::Base => {}
         }
     }
+    found.touched.retain(|path, _| !listed.is_hidden_by_directory(path));
     for (path, what) in found.touched {
         match what {
             MetFile::Copy => as_copied.push(path),
@@ -440,6 +467,9 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
     to_read.sort_unstable();
     to_read.dedup();
     to_read.retain(|path| !listed.is_hidden_by_directory(path));
+    let (to_name, to_read): (Vec<_>, Vec<_>) = to_read
+        .into_iter()
+        .partition(|path| long_files == LongFiles::Named && is_too_long(source, path));
     let next = write_files(source, &to_read, &|path| tracked.may_hold(path))?;
     listed.refused = next.refused;
     // The caller finds there which files of the upper directory are in the tree.
@@ -477,7 +507,14 @@ pub(super) fn look(source: &WorktreeSource<'_>, layer: &WorktreeLayer) -> Result
         }
     }
     let is_merged = listed.unmerged.is_empty();
-    Ok(Layered { submodules, unstaged, listed, staged: is_merged.then_some(staged), tree })
+    let staged = is_merged.then_some(staged);
+    let mut too_long = Vec::new();
+    for path in to_name {
+        let is_tracked = tracked.content(&path)?.is_some();
+        let kind = if is_tracked { ChangeKind::Modified } else { ChangeKind::Untracked };
+        too_long.push(Change { kind, ..Change::named(path) });
+    }
+    Ok(Layered { submodules, unstaged, listed, staged, tree, too_long })
 }
 
 /// Writes the index that git is asked with.
@@ -512,6 +549,7 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
             index: &index,
         },
         &layer,
+        LongFiles::Named,
     )?;
     let before = own.read_commit(head)?.tree;
     let staged = found.staged.unwrap_or(found.tree);
@@ -533,6 +571,9 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
     for path in found.submodules {
         let change = Change { kind: ChangeKind::Modified, ..Change::named(path.clone()) };
         all.entry(path).or_insert(change);
+    }
+    for change in found.too_long {
+        all.entry(change.path.clone()).or_insert(change);
     }
     for path in found.listed.nested {
         let change = Change { kind: ChangeKind::Untracked, ..Change::named(path.clone()) };
