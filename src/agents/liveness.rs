@@ -196,15 +196,25 @@ pub(crate) fn lock_at_once(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
     let common = ctx.repo.common_dir();
     fsx::create_dir(&layout::agent_dir(common, agent.id))?;
     lock::hold_for(common, &layout::live_lock(agent.id), GLANCE).map_err(|error| {
-        let id = agent.id.short();
         match error.code() {
-            Code::LockTimeout => {
-                Error::new(Code::RunActive, format!("a process is at work for agent {id}"))
-                    .remedy("to see it", Remedy::Agent(id))
-            }
+            Code::LockTimeout => is_active(agent),
             _ => error,
         }
     })
+}
+
+fn is_active(agent: &Agent) -> Error {
+    let id = agent.id.short();
+    Error::new(Code::RunActive, format!("a process is at work for agent {id}"))
+        .remedy("to see it", Remedy::Agent(id))
+}
+
+/// Refuses an agent of which a run goes on, for a dry run: it takes no lock.
+///
+/// # Errors
+/// `run-active`; those of the ledger; `io`.
+pub(crate) fn require_no_run(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if is_running(ctx, agent)? { Err(is_active(agent)) } else { Ok(()) }
 }
 
 /// As [`lock`], after a landing that holds it: that is over soon, and what comes after it lands with the next one.

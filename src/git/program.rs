@@ -1,7 +1,7 @@
 //! What git's own programs are asked for: which version it is, hooks, and signatures.
 
 use super::{Repo, command};
-use crate::domain::Oid;
+use crate::domain::{Oid, RepoPath};
 use crate::error::{Code, Error, IoContext, Result};
 use std::collections::HashMap;
 use std::fs;
@@ -157,6 +157,24 @@ impl Repo {
         };
         let settings = self.settings("hook.")?;
         Ok(directory.join(name).exists() || Repo::name_hook(&settings, name))
+    }
+
+    /// As [`Repo::may_have_hook`], in a new worktree of this tree: of a directory of hooks that the tree lacks, as one that a package
+    /// manager makes, git runs nothing there.
+    ///
+    /// # Errors
+    /// As there; `repo-corrupt`.
+    pub fn may_have_hook_in(&self, name: &str, tree: Oid) -> Result<bool> {
+        let path = self.config_string("core.hooksPath")?;
+        let path = path.as_deref().map(|path| path.trim_start_matches("./").trim_end_matches('/'));
+        let is_inside =
+            |path: &&str| RepoPath::parse(path.as_bytes()).is_ok() && !path.starts_with('~');
+        match path.filter(is_inside) {
+            Some(path) if !Repo::name_hook(&self.settings("hook.")?, name) => {
+                Ok(self.entry_at(tree, &format!("{path}/{name}"))?.is_some())
+            }
+            _ => self.may_have_hook(name),
+        }
     }
 }
 

@@ -208,3 +208,13 @@ fn the_way_out_of_a_merge_of_another_agent_takes_none_of_its_work_over() {
     let files = agent.git(&["ls-tree", "-r", "--name-only", "HEAD", "src"]);
     assert!(!files.contains("z.rs") && files.contains("three.rs"), "{files}");
 }
+
+#[test]
+fn no_way_back_is_advised_for_a_commit_that_is_named() {
+    let agent = ready();
+    answer(&agent, "merge", &["--squash"]);
+    let verdict = run(&agent, "verify", &["--tip=main", "--format=json"]);
+    let verdict: serde_json::Value = serde_json::from_slice(&verdict.stdout).expect("JSON");
+    let fixes = verdict["findings"].to_string();
+    assert!(!fixes.contains("git rebase") && !fixes.contains("git reset"), "{verdict}");
+}

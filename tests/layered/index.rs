@@ -478,3 +478,22 @@ fn a_file_that_is_too_long_hides_no_other_work() {
     let aside = discarded["set_aside"].as_array().expect("files").iter();
     assert_eq!(aside.map(|file| &file["path"]).collect::<Vec<_>>(), ["docs/a.md", "lib/long"]);
 }
+
+#[test]
+fn hooks_that_a_new_worktree_lacks_stand_against_no_layer() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else { return };
+    repo.agent_json(&["discard", id(&spawned)]);
+    // As husky has it: a directory that git ignores, which its installation makes.
+    let hooks = repo.path().join(".husky/_");
+    std::fs::create_dir_all(&hooks).expect("made");
+    std::fs::write(hooks.join("post-checkout"), "#!/bin/sh\n").expect("written");
+    repo.git(["config", "core.hooksPath", ".husky/_"]);
+    let spawned = spawn(&repo, true).expect("layered");
+    repo.agent_json(&["discard", id(&spawned)]);
+    repo.write("hooks/post-checkout", "#!/bin/sh\n");
+    repo.commit_all("a hook");
+    repo.git(["config", "core.hooksPath", "hooks"]);
+    let refused = repo.agent(&["spawn", "--layered", "change it", "--scope", "**"]);
+    assert!(describe(&refused).contains("post-checkout hook"), "{}", describe(&refused));
+}

@@ -87,6 +87,8 @@ fn it_holds_on_to_nothing_of_its_callers() {
 fn what_fails_before_it_is_told_of_as_without_it() {
     let (repo, id) = spawned(TASK);
     let begun = start(&repo, &id, GATED);
+    let dry = run(&repo, &id, &["--dry-run"], "true");
+    assert_eq!(dry.status.code(), Some(3), "{}", describe(&dry));
     for (target, code) in [(id.as_str(), 3), ("nobody", 2)] {
         let background = run(&repo, target, &["--background"], "true");
         let plain = run(&repo, target, &[], "true");

@@ -199,7 +199,7 @@ impl RunsAsked {
     /// Shows what would be run.
     pub(super) fn outline(&self, ctx: &Ctx, ui: &mut Ui) -> Result<Exit> {
         for name in &self.targets {
-            let outline = self.plan(ctx, name)?.outline();
+            let outline = self.plan(ctx, name)?.outline(ctx)?;
             outline.warnings.iter().for_each(|text| ui.warn(text));
             ui.answer(&outline)?;
         }

@@ -98,8 +98,10 @@ fn walk(
     let mut count = 0;
     while let Some(directory) = open.pop() {
         let place = layer.upper.join(OsStr::from_bytes(&directory));
+        // Where not even the top can be read, nothing is known.
+        let is_below = !directory.is_empty();
         let entries = match fs::read_dir(&place) {
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(error) if is_below && error.kind() == ErrorKind::PermissionDenied => {
                 found.unreadable.push(directory);
                 continue;
             }
@@ -133,7 +135,7 @@ fn walk(
             // One that went away meanwhile stands for what the base has.
             let metadata = match fs::symlink_metadata(entry.path()) {
                 Ok(metadata) => metadata,
-                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                Err(error) if is_below && error.kind() == ErrorKind::PermissionDenied => {
                     found.unreadable.push(directory);
                     break;
                 }

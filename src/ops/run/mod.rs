@@ -39,7 +39,7 @@ mod report;
 mod stage;
 
 use crate::agents::assignment::PromptWish;
-use crate::agents::{Ctx, admission, authority, crash_recovery, lookup, worktree};
+use crate::agents::{Ctx, admission, authority, crash_recovery, liveness, lookup, worktree};
 use crate::domain::run::{DEFAULT_LIMIT, shell_line};
 use crate::domain::sandbox::{Mode, Namespaces};
 use crate::domain::{
@@ -398,7 +398,14 @@ pub struct RunOutline {
 
 impl RunPlan {
     /// What the plan would do.
-    pub fn outline(&self) -> RunOutline {
+    ///
+    /// # Errors
+    /// `run-active`; those of [`spawn::preview`].
+    pub fn outline(&mut self, ctx: &Ctx) -> Result<RunOutline> {
+        match &mut self.worker {
+            Worker::Known(agent) => liveness::require_no_run(ctx, agent)?,
+            Worker::New(plan) => spawn::preview(ctx, std::slice::from_mut(&mut **plan))?,
+        }
         let inputs = &self.inputs;
         let known = match &self.worker {
             Worker::Known(agent) => Some(agent.id),
@@ -411,7 +418,7 @@ impl RunPlan {
             Worker::Known(_) => Vec::new(),
         };
         warnings.extend(inputs.warnings.iter().cloned());
-        RunOutline {
+        Ok(RunOutline {
             worktree_abspath: known.is_some().then(|| directory.into_owned()),
             agent_id: known.map(|id| id.to_string()),
             short_id: known.map(|id| id.short()),
@@ -424,6 +431,6 @@ impl RunPlan {
                 .as_ref()
                 .map(|output| output.path().to_string_lossy().into_owned()),
             warnings,
-        }
+        })
     }
 }

@@ -482,7 +482,7 @@ fn obstacle(ctx: &Ctx, plan: &SpawnPlan) -> Result<Option<String>> {
         "set-up commands may use the values that each agent has of its own"
     } else if plan.setup.hooks && !plan.setup.after_spawn.is_empty() {
         "after_spawn of [hooks] runs in the worktree"
-    } else if plan.setup.hooks && repo.may_have_hook("post-checkout")? {
+    } else if plan.setup.hooks && repo.may_have_hook_in("post-checkout", plan.commit.tree)? {
         "the repository has a post-checkout hook, which runs in the worktree"
     // An overlay tells names apart by their bytes, where the file system below does not.
     } else if names_may_differ(ctx)? {

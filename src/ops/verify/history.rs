@@ -5,7 +5,9 @@ use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
 use crate::agents::worktree::UNFINISHED;
 use crate::agents::{AgentWorktree, Ctx, lookup, own_checkout, untrusted};
-use crate::domain::evidence::{BranchHistory, ChangePlace, HeadElsewhere, Touch, WorktreeFacts};
+use crate::domain::evidence::{
+    BranchHistory, ChangePlace, HeadElsewhere, NoWorktree, Touch, WorktreeFacts,
+};
 use crate::domain::{Agent, Change, Oid, What, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
@@ -68,7 +70,9 @@ pub(super) fn provenance(
     let lacking: Vec<Oid> = lost_base.iter().chain(&foreign).copied().collect();
     Ok(BranchHistory {
         has_spawn_commit,
-        spawn_commit: Some(subject.agent.spawn_commit),
+        // A commit that was named need not be where the branch is, so nothing is said of where that should be.
+        spawn_commit: (subject.no_worktree != NoWorktree::CommitNamed)
+            .then_some(subject.agent.spawn_commit),
         fork: fork.filter(|fork| *fork != started),
         lost_base,
         foreign,
