@@ -139,10 +139,13 @@ fn every_mistake_in_the_settings_is_told_with_its_line() {
 fn a_setup_command_of_the_settings_that_fails_is_told_with_its_line_and_the_way_on() {
     let repo = TestRepo::with_commit();
     settings(&repo, "[bundle]\nrequired = false\n\n[setup]\nrun = [\"exit 7\"]\n");
-    let text = refused(&repo.agent(&["spawn", "-m", TEXT, "--scope", "src/**"]), 4);
-    assert!(text.starts_with("error[setup-failed]"), "{text}");
-    for part in [".config/git-agent.toml:5", "git commit -m", "git agent spawn --base <revision>"] {
-        assert!(text.contains(part), "{part} in {text}");
+    for layered in ["--layered=off", "--layered=auto"] {
+        let text = refused(&repo.agent(&["spawn", "-m", TEXT, "--scope", "src/**", layered]), 4);
+        assert!(text.starts_with("error[setup-failed]"), "{text}");
+        let parts = ["git-agent.toml:5", "git commit -m", "git agent spawn --base <revision>"];
+        for part in parts {
+            assert!(text.contains(part), "{part} in {layered} {text}");
+        }
     }
     let output = repo.agent(&["spawn", "-m", TEXT, "--scope", "src/**", "--base", "HEAD~1"]);
     assert!(output.status.success(), "{output:?}");

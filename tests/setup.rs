@@ -185,3 +185,18 @@ fn a_hook_that_fails_stops_what_it_comes_before() {
     assert!(verb(&agent, "discard", &["--no-hooks"]).status.success());
     assert!(!agent.worktree.exists());
 }
+
+#[test]
+fn a_command_before_a_landing_that_moves_the_target_is_named_and_does_so_a_few_times() {
+    let repo = TestRepo::with_commit();
+    let bump = "git commit --quiet --allow-empty --message=bump";
+    settings(&repo, &format!("[hooks]\nbefore_merge = [\"{bump}\"]\n"));
+    let report = repo.spawn_task(&format!("{TASK}{NO_BUNDLE}"), &[]);
+    let agent = Agent::told_of(repo, &report);
+    agent.write("src/lib.rs", "pub fn two() {}\n");
+    let output = verb(&agent, "merge", &[]);
+    refused(&output, "hook-failed", 3);
+    assert!(describe(&output).contains("moves main"), "{}", describe(&output));
+    assert_eq!(agent.repo.git(["log", "--format=%s", "main"]).matches("bump").count(), 3);
+    assert!(verb(&agent, "merge", &["--no-hooks"]).status.success());
+}

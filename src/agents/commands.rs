@@ -90,22 +90,23 @@ pub(crate) fn run_hook(
     run(ctx, moment.as_str(), subject, commands, place, failed)
 }
 
-/// Runs the commands that the base commit of a spawned agent has for a moment, in the main worktree; as much of that as is trusted.
+/// Runs the commands that the base commit of a spawned agent has for a moment, in the main worktree; as much of that as is trusted. Gives
+/// whether there are any.
 ///
 /// # Errors
 /// As [`run_hook`]; `settings-invalid`, `repo-corrupt` and `history-incomplete` where the base commit's settings cannot be read.
-pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Result<()> {
+pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Result<bool> {
     let Some(at) = authority::trusted_settings(ctx, agent)? else {
-        return Ok(());
+        return Ok(false);
     };
     // Most repositories have no settings, and then no roles have to be read for them.
     if repository_settings::read(&ctx.repo, at)?.is_none() {
-        return Ok(());
+        return Ok(false);
     }
     let roles = roles::load(&ctx.repo, at)?;
     let settings = repository_settings::load(&ctx.repo, at, &roles)?;
     let Some(commands) = settings.hooks.get(&moment) else {
-        return Ok(());
+        return Ok(false);
     };
     let worktree: Option<PathBuf> = RecordedPlaces::new(&ctx.repo)?.of(agent);
     let subject = CommandSubject {
@@ -113,7 +114,7 @@ pub(crate) fn run_hook_of(ctx: &Ctx, moment: HookMoment, agent: &Agent) -> Resul
         branch: agent.branch.as_deref(),
         worktree: worktree.as_deref(),
     };
-    run_hook(ctx, moment, &subject, commands)
+    run_hook(ctx, moment, &subject, commands).map(|()| !commands.is_empty())
 }
 
 /// The variables that an agent holds values of its own in.

@@ -43,7 +43,7 @@ codes! {
     ScopeBundle, "scope.bundle", Error, "A file of the bundle was committed or staged.";
     ScopeSymlinkTarget, "scope.symlink-target", Error, "A symlink leads out of the worktree, or could through another one.";
     ScopeOutsideWorktree, "scope.outside-worktree", Error, "The work changes a path outside the worktree.";
-    ScopeLanding, "scope.landing", Error, "Landing would change a path that is out of scope, because files were moved on the target.";
+    ScopeLanding, "scope.landing", Error, "Landing would change a path that is out of scope, because files were moved on the target, or it lacks the base.";
     ScopeDependency, "scope.dependency-changed", Error, "The work adds, removes or changes a dependency, which its task or the repository forbids.";
     ProvenanceSpawnCommit, "provenance.spawn-commit", Error, "The branch contains neither the spawn commit nor a rebased copy of it, nor a commit that carries it in a header.";
     ProvenanceBaseRewritten, "provenance.base-rewritten", Error, "The commit the agent started from is not in the base branch.";

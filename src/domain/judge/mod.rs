@@ -589,8 +589,8 @@ fn finding(violation: &Violation, place: ChangePlace, mend: Option<&str>) -> Fin
             None,
         ),
         ChangePlace::Landing => (
-            "by the landing, for files were moved on the target".to_owned(),
-            "take the change out, or start the task again from the target as it is now".to_owned(),
+            "by the landing: files were moved on the target, or it lacks the base".to_owned(),
+            "take the change out, rebase it, or start the task again from the target".to_owned(),
             None,
         ),
     };

@@ -238,7 +238,12 @@ pub(super) fn wake(ctx: &Ctx, agent: &Agent, answers: &[&Letter]) -> Result<Opti
     let why = String::from_utf8_lossy(&said.err);
     let why = why.lines().next().unwrap_or_default().trim_start_matches("error");
     let short = agent.id.short();
-    if why.starts_with(&format!("[{}]", Code::LimitReached.name())) {
+    let is = |code: Code| why.starts_with(&format!("[{}]", code.name()));
+    // The run that ended saw the answer, too, and was quicker.
+    if is(Code::RunActive) {
+        return Ok(None);
+    }
+    if is(Code::LimitReached) {
         launch::start(program, words.into_iter(), &root, &[]);
         return Ok(Some(format!("agent {short} goes on when there is room for it {why}")));
     }

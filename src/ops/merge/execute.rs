@@ -16,7 +16,7 @@ use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, Repo, Tip, landing};
 use crate::ops::merge::{
-    LandingReport, LandingState, MergePlan, Method, hold, remote, unpublished,
+    LandingReport, LandingState, MergePlan, Method, hold, only, remote, unpublished,
 };
 use crate::proc::signals::Deferred;
 use crate::store::ledger::RecordedLanding;
@@ -57,20 +57,17 @@ pub fn push_steps() -> Vec<&'static str> {
 /// has landed then. `target-dirty`, `lock-timeout`, `hook-failed`, those of the ledger.
 pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     before(ctx, plan)?;
-    let mut reports = execute_stack(ctx, std::slice::from_ref(plan)).map_err(|(_, error)| error)?;
-    reports.pop().ok_or_else(|| Error::bug("a landing has no report"))
+    execute_stack(ctx, std::slice::from_ref(plan)).map_err(|(_, error)| error).and_then(only)
 }
 
 /// Runs what the repository has for the moment before a landing. It may object; what it runs changes nothing of what was
-/// judged.
+/// judged. Gives whether there is any.
 ///
 /// # Errors
 /// `hook-failed`, `io`.
-pub(crate) fn before(ctx: &Ctx, plan: &MergePlan) -> Result<()> {
-    if plan.hooks && plan.landed.is_none() {
-        run_hook_of(ctx, HookMoment::BeforeMerge, &plan.agent)?;
-    }
-    Ok(())
+pub(crate) fn before(ctx: &Ctx, plan: &MergePlan) -> Result<bool> {
+    let is_asked = plan.hooks && plan.landed.is_none();
+    Ok(is_asked && run_hook_of(ctx, HookMoment::BeforeMerge, &plan.agent)?)
 }
 
 /// Lands plans for one target that stand on each other, with one commit each and one move of the target. The first

@@ -116,18 +116,34 @@ fn full_branch(ctx: &Ctx, name: &str) -> Result<String> {
 /// How often an agent is tried when another process moves a branch meanwhile.
 const ATTEMPTS: usize = 10;
 
+/// After so many moves of the target while `before_merge` ran it is that command that moves it: each of its commits makes the work be
+/// judged again, after which it would run again.
+const MOVED_BY_HOOK: usize = 3;
+
 /// Lands one agent, and judges it anew where another process moved a branch after it was judged.
 ///
 /// # Errors
-/// As [`plan`] and [`execute`]; `lost-race` when another process was quicker every time.
+/// As [`plan`] and [`execute`]; `lost-race` when another process was quicker every time; `hook-failed` for a `before_merge` that
+/// moves the target.
 pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingReport> {
     // However many land at the same moment, one that came too late is overtaken only by those that come after it: each of
     // the others that came too late waits for its turn.
-    let mut turn = None;
+    let (mut turn, mut moved) = (None, 0);
     for _ in 0..ATTEMPTS {
         // What judging fails with stays: a worktree that goes away meanwhile is not to be judged without it.
         let plan = judged_plan(ctx, who, options)?.accepted()?;
-        match execute(ctx, &plan) {
+        let tip = || Ok::<_, Error>(ctx.repo.branch_tip(&plan.target)?.oid());
+        let begun = tip()?;
+        let has_run = before(ctx, &plan)?;
+        moved += usize::from(has_run && begun != tip()?);
+        if moved == MOVED_BY_HOOK {
+            let what = format!("before_merge of [hooks] moves {}", branch_name(&plan.target));
+            return Err(Error::new(Code::HookFailed, what).hint(
+                "what it does there belongs into after_merge; to land without it, pass --no-hooks",
+            ));
+        }
+        let reports = execute_stack(ctx, std::slice::from_ref(&plan)).map_err(|(_, error)| error);
+        match reports.and_then(only) {
             Err(error) if error.code() == Code::LostRace => {
                 // Where the turns take too long, it goes on without.
                 let take = || lock::hold(ctx.repo.common_dir(), layout::LANDING_TURN).ok();
@@ -140,6 +156,11 @@ pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingRepor
         Code::LostRace,
         format!("other processes moved a branch {ATTEMPTS} times while {who} was about to land"),
     ))
+}
+
+/// The report of the only plan.
+fn only(mut reports: Vec<LandingReport>) -> Result<LandingReport> {
+    reports.pop().ok_or_else(|| Error::bug("a landing has no report"))
 }
 
 /// Whether the next agent would fail in the same way: the machine, the repository or this program is at fault, and

@@ -114,7 +114,11 @@ fn go_on(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
         return Ok(Some(mail::is_answered(&agent)));
     }
     let letters: Vec<_> = answers.values().map(|message| &message.letter).collect();
-    mail::wake(ctx, &agent, &letters)
+    let untold = mail::wake(ctx, &agent, &letters)?;
+    Ok(untold.or_else(|| {
+        let id = agent.id.short();
+        Some(format!("agent {id} was answered as its run ended, and goes on in the background"))
+    }))
 }
 
 fn work(

@@ -426,7 +426,8 @@ fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBase>> {
                 files: plan.wanted_files(),
                 run: &plan.setup_commands(),
             };
-            match frozen::obtain(ctx, &wanted)? {
+            let base = frozen::obtain(ctx, &wanted);
+            match base.map_err(|error| setup::located(ctx, plan, error))? {
                 Ok(base) => return Ok(Some(base)),
                 Err(why) => why,
             }

@@ -76,7 +76,7 @@ pub(super) fn set_up(
 }
 
 /// Says where the command stands that failed, and how to go on: what the repository's settings say fails every spawn.
-fn located(ctx: &Ctx, plan: &SpawnPlan, error: Error) -> Error {
+pub(super) fn located(ctx: &Ctx, plan: &SpawnPlan, error: Error) -> Error {
     if error.code() != Code::SetupFailed {
         return error;
     }
