@@ -404,21 +404,25 @@ pub fn out_of_commit<'a>(
     )
 }
 
-/// As [`out_of_commit`], of the branch that is checked out; for a commit of others that a merge brought, the command that takes the merge
-/// back: going back to before the commit itself would put the branch on the other line, and make its work the agent's own.
+/// As [`out_of_commit`], of the branch that is checked out, for these commits, parents first. A merge that brought commits of others is
+/// taken back first, or their work would become the agent's own; an editor serves where work after it has to be changed, too.
 pub fn out_of_branch<'a>(
-    commit: Oid,
-    is_foreign: bool,
+    commits: &[Oid],
+    mut foreign: impl Iterator<Item = &'a Oid>,
     parents: &Parents,
     paths: impl IntoIterator<Item = (&'a [u8], PathRemoval)>,
 ) -> String {
-    match brought_by(commit, parents).filter(|_| is_foreign) {
-        Some(merge) => {
-            let merge = merge.short();
-            format!("git rebase --autostash --onto {merge}^ {merge}")
-        }
-        None => out_of_commit("", commit, parents, paths),
-    }
+    let Some(merge) = foreign.find_map(|commit| brought_by(*commit, parents)) else {
+        return commits
+            .first()
+            .map_or_else(String::new, |it| out_of_commit("", *it, parents, paths));
+    };
+    let is_after = |it: &Oid| *it != merge && leads_to(*it, merge, parents);
+    let is_mixed = commits.iter().any(|it| is_after(it) && brought_by(*it, parents).is_none());
+    let merge = merge.short();
+    let way = if is_mixed { "--interactive" } else { "--autostash" };
+    let end = if is_mixed { format!("{merge}^") } else { format!("--onto {merge}^ {merge}") };
+    format!("git rebase {way} --rebase-merges {end}")
 }
 
 /// The first merge of a branch that brought a commit; `None` for a commit of the branch's own line.

@@ -3,6 +3,7 @@
 use super::{Repo, command};
 use crate::domain::{Oid, RepoPath};
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::tree::SYMLINK;
 use std::collections::HashMap;
 use std::fs;
 
@@ -167,14 +168,26 @@ impl Repo {
     pub fn may_have_hook_in(&self, name: &str, tree: Oid) -> Result<bool> {
         let path = self.config_string("core.hooksPath")?;
         let path = path.as_deref().map(|path| path.trim_start_matches("./").trim_end_matches('/'));
-        let is_inside =
-            |path: &&str| RepoPath::parse(path.as_bytes()).is_ok() && !path.starts_with('~');
-        match path.filter(is_inside) {
-            Some(path) if !Repo::name_hook(&self.settings("hook.")?, name) => {
-                Ok(self.entry_at(tree, &format!("{path}/{name}"))?.is_some())
-            }
-            _ => self.may_have_hook(name),
+        let is_named = Repo::name_hook(&self.settings("hook.")?, name);
+        let Some(path) = path.filter(|path| !is_named && !path.starts_with('~')) else {
+            return self.may_have_hook(name);
+        };
+        if path.starts_with('/') {
+            return Ok(Path::new(path).join(name).exists());
         }
+        if RepoPath::parse(path.as_bytes()).is_err() {
+            return self.may_have_hook(name);
+        }
+        let hook = format!("{path}/{name}");
+        for (end, _) in hook.match_indices('/').chain([(hook.len(), "")]) {
+            match self.entry_at(tree, hook.get(..end).unwrap_or_default())? {
+                // A symlink leads on to where only git looks.
+                Some(entry) if entry.mode == SYMLINK => return Ok(true),
+                Some(_) => {}
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 }
 

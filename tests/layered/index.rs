@@ -492,8 +492,12 @@ fn hooks_that_a_new_worktree_lacks_stand_against_no_layer() {
     let spawned = spawn(&repo, true).expect("layered");
     repo.agent_json(&["discard", id(&spawned)]);
     repo.write("hooks/post-checkout", "#!/bin/sh\n");
+    std::os::unix::fs::symlink("hooks", repo.path().join("linked")).expect("linked");
     repo.commit_all("a hook");
-    repo.git(["config", "core.hooksPath", "hooks"]);
-    let refused = repo.agent(&["spawn", "--layered", "change it", "--scope", "**"]);
-    assert!(describe(&refused).contains("post-checkout hook"), "{}", describe(&refused));
+    let absolute = repo.path().join("hooks");
+    for path in ["hooks", "linked", absolute.to_str().expect("UTF-8")] {
+        repo.git(["config", "core.hooksPath", path]);
+        let refused = repo.agent(&["spawn", "--layered", "change it", "--scope", "**"]);
+        assert!(describe(&refused).contains("post-checkout hook"), "{}", describe(&refused));
+    }
 }

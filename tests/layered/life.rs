@@ -593,6 +593,8 @@ fn strict_goes_as_far_in_a_layer_as_in_a_copied_worktree() {
         ("lib/made.txt", "lib/made.txt", "docs/new"),
         ("new/deep/**", "new/deep/x", "new/x"),
         ("docs/*.md", "docs/new.md", "lib/new"),
+        ("**/*.txt", "lib/new.txt", "../../../escaped"),
+        ("*.txt", "new.txt", "../../../.git/escaped"),
     ];
     for (scope, open, closed) in cases {
         let printed = [false, true].map(|layered| {

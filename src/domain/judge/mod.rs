@@ -524,15 +524,15 @@ fn judge_scope(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         ChangePlace::Commit(commit) => Some((commit, violation)),
         _ => None,
     });
-    let first = of_commits.clone().next().map(|(commit, _)| *commit);
-    let mend = first.map(|commit| {
+    let commits: Vec<_> = of_commits.clone().map(|(commit, _)| *commit).collect();
+    let mend = (!commits.is_empty()).then(|| {
         let mut paths = BTreeMap::new();
         for (_, violation) in of_commits {
             let path = violation.path.as_slice();
             paths.entry(path).or_insert(violation.removal());
         }
-        let is_foreign = evidence.history.iter().any(|it| it.foreign.contains(&commit));
-        in_worktree(&out_of_branch(commit, is_foreign, &evidence.parents, paths))
+        let foreign = evidence.history.iter().flat_map(|it| &it.foreign);
+        in_worktree(&out_of_branch(&commits, foreign, &evidence.parents, paths))
     });
     found.iter().map(|(violation, place)| finding(violation, *place, mend.as_deref())).collect()
 }

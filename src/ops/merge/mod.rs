@@ -474,18 +474,20 @@ pub(crate) fn require_changes(verdict: &Verdict) -> Result<()> {
 }
 
 /// Refuses work whose worktree lost its directory while something was staged there, which is in its index and nowhere else.
-pub(super) fn require_nothing_staged(
-    ctx: &Ctx,
-    agent: &Agent,
-    verdict: &Verdict,
-    tip: Oid,
-) -> Result<()> {
+pub(super) fn require_nothing_staged(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
     let index = worktree::admin_dir(&ctx.repo, agent.id).join("index");
     if !verdict.has(FindingCode::WorktreeGone) || !index.exists() {
         return Ok(());
     }
-    if ctx.repo.index_tree(&index)?.is_none_or(|staged| staged == tip) {
-        return Ok(());
+    let Some(staged) = ctx.repo.index_tree(&index)? else { return Ok(()) };
+    // The branch may have gone on elsewhere: an index that is merely older holds what a commit of the branch does.
+    let mut at = Some(verdict.tip);
+    while let Some(oid) = at {
+        let commit = ctx.repo.read_commit(oid)?;
+        if commit.tree == staged {
+            return Ok(());
+        }
+        at = commit.parents.first().copied().filter(|_| oid != agent.spawn_commit);
     }
     let id = agent.id.short();
     let what =

@@ -269,7 +269,7 @@ fn planned(
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
     let tip_tree = repo.read_commit(verdict.tip)?.tree;
-    require_nothing_staged(ctx, &agent, verdict, tip_tree)?;
+    require_nothing_staged(ctx, &agent, verdict)?;
     let uncommitted = repo.tree_changes(&[tip_tree], verdict.tree)?.into_iter();
     let settings = repository_settings(ctx, &agent)?;
     let method = method(ctx, &agent, options, &settings)?;

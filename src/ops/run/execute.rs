@@ -106,11 +106,13 @@ fn go_on(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
     let asked = row.filter(|row| row.asked && row.state == State::Idle);
     let asked = asked.filter(|row| !at_work::waits_for_answer(common_dir, row));
     let Some(agent) = asked else { return Ok(None) };
-    let answers = Mailbox::new(&ctx.repo).messages(&reader::answers(common_dir, &agent))?;
+    let ids = reader::answers(common_dir, &agent);
+    let answers = Mailbox::new(&ctx.repo).messages(&ids)?;
     if answers.is_empty() {
         return Ok(None);
     }
-    if !hosts::has_session(&agent) {
+    let may_wake = ids.iter().any(|id| reader::may_wake(common_dir, &agent, id));
+    if !may_wake || !hosts::has_session(&agent) {
         return Ok(Some(mail::is_answered(&agent)));
     }
     let letters: Vec<_> = answers.values().map(|message| &message.letter).collect();
@@ -141,7 +143,7 @@ fn work(
     ctx.reached("locked");
     // The place of the answer is taken before the fence is worked out, which opens it.
     if let Some(output) = &mut plan.inputs.output {
-        output.enter_layer(ctx, agent.id);
+        output.enter_layer(ctx, agent.id)?;
         output.prepare()?;
         output.stage(ctx)?;
     }

@@ -234,16 +234,19 @@ fn reaches(policy: &Policy) -> Result<Vec<Reach>> {
 /// `repo-corrupt` for a policy with a glob that is none.
 fn mounted_places(top: &Path, policy: &Policy) -> Result<Vec<PathBuf>> {
     let reaches = reaches(policy)?;
-    let mut places: Vec<_> = reaches
-        .iter()
-        .map(|reach| match reach {
-            Reach::Below(inside) if !reaches.contains(&Reach::Path(inside.clone())) => {
-                top.join(format!("{inside}/"))
-            }
-            Reach::Below(path) | Reach::Path(path) => top.join(path),
-        })
-        .collect();
-    places.extend(policy.bundle_dir.iter().map(|bundle| top.join(format!("{bundle}/"))));
+    // The empty one is the top itself.
+    let directory = |inside: &str| top.join(inside).join("");
+    let found = reaches.iter().map(|reach| match reach {
+        Reach::Below(inside) if !reaches.contains(&Reach::Path(inside.clone())) => {
+            directory(inside)
+        }
+        Reach::Below(path) | Reach::Path(path) => top.join(path),
+    });
+    let places: Vec<_> = found.chain(policy.bundle_dir.as_deref().map(directory)).collect();
+    // What lies elsewhere would be opened there.
+    if places.iter().any(|place| !place.starts_with(top)) {
+        return Err(Error::bug("what a scope reaches must lie in the worktree"));
+    }
     Ok(places)
 }
 

@@ -17,7 +17,7 @@ use crate::agents::real_path::real_path;
 use crate::agents::{Ctx, Scratch, layered, untrusted};
 use crate::domain::output_file::{EXISTS, OutputProblem};
 use crate::domain::{AgentId, output_file, shell};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::separate::wait_for_another_time;
 use crate::store::layout;
 use rustix::fs::{
@@ -83,7 +83,7 @@ impl Output {
         agent_type: &str,
     ) -> Result<Output> {
         let mut directory = OutputDirectory::of(ctx, place)?;
-        directory.enter_layer(ctx, agent);
+        directory.enter_layer(ctx, agent)?;
         match &wish.file {
             Some(name) if wish.allow_overwrite => {
                 Output::below(directory, name, IfTaken::Overwrite)
@@ -119,8 +119,11 @@ impl Output {
     }
 
     /// Follows an agent into its layer, which one that was just made did not have when this was planned.
-    pub fn enter_layer(&mut self, ctx: &Ctx, agent: AgentId) {
-        self.directory.enter_layer(ctx, agent);
+    ///
+    /// # Errors
+    /// `path-invalid` for a directory that no layer can have.
+    pub fn enter_layer(&mut self, ctx: &Ctx, agent: AgentId) -> Result<()> {
+        self.directory.enter_layer(ctx, agent)
     }
 
     /// The file, absolute.
@@ -184,7 +187,9 @@ impl Output {
     /// Those of `Staged::make`.
     pub fn stage(&mut self, ctx: &Ctx) -> Result<()> {
         // No sandbox lets the agent write there, so it writes elsewhere and the answer is fetched.
-        if self.directory.path().starts_with(ctx.repo.common_dir()) {
+        // In a layer it is the agent's worktree that it writes to.
+        let is_ours = self.directory.path().starts_with(ctx.repo.common_dir());
+        if is_ours && self.directory.seen.is_none() {
             self.staged = Some(Staged::make(ctx)?);
         }
         Ok(())
@@ -332,6 +337,8 @@ struct OutputDirectory {
     pub anchor: PathBuf,
     /// Where the agent sees that, if at another place: its worktree, of which what it changes is elsewhere as long as nothing mounts it.
     pub seen: Option<PathBuf>,
+    /// Whether a setting names it, so that it need not be the agent's alone.
+    pub is_of_setting: bool,
     /// The names below it.
     pub inside: Vec<OsString>,
 }
@@ -350,6 +357,7 @@ impl OutputDirectory {
             return Ok(OutputDirectory {
                 anchor: anchor.to_owned(),
                 seen: None,
+                is_of_setting: false,
                 inside: names(&bundle.join(DIRECTORY)).unwrap_or_default(),
             });
         };
@@ -364,25 +372,38 @@ impl OutputDirectory {
             return Ok(OutputDirectory {
                 anchor: real_path(&ctx.absolute(path)).ok_or_else(invalid)?,
                 seen: None,
+                is_of_setting: true,
                 inside: Vec::new(),
             });
         }
         Ok(OutputDirectory {
             anchor: place.directory.clone(),
             seen: None,
+            is_of_setting: true,
             inside: names(path).ok_or_else(invalid)?,
         })
     }
 
     /// Leads into the layer of an agent whose worktree has one, if that is where the directory is.
-    fn enter_layer(&mut self, ctx: &Ctx, agent: AgentId) {
+    ///
+    /// # Errors
+    /// `path-invalid` for one beside the bundle, of which the base may hold a part.
+    fn enter_layer(&mut self, ctx: &Ctx, agent: AgentId) -> Result<()> {
         let layer = layered::of(&ctx.repo, agent);
         let worktree = ctx.repo.worktree(&layout::worktree_name(agent)).map(|found| found.path);
-        if let Some(layer) =
+        let Some(layer) =
             layer.filter(|_| worktree.is_some() && worktree == real_path(&self.anchor))
-        {
-            self.seen = Some(std::mem::replace(&mut self.anchor, layer.upper));
+        else {
+            return Ok(());
+        };
+        if self.is_of_setting {
+            let what = "agent.outputDir leads into the agent's worktree, which is layered";
+            return Err(Error::new(Code::PathInvalid, what)
+                .remedy("to make an ordinary worktree of it", Remedy::Materialize(agent.short()))
+                .hint("to use the default, run git config --unset agent.outputDir"));
         }
+        self.seen = Some(std::mem::replace(&mut self.anchor, layer.upper));
+        Ok(())
     }
 
     /// The directory, absolute.

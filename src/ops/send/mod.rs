@@ -16,7 +16,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::mail::{self, ReceiversReport};
-use crate::store::mailbox::{Mailbox, Nonce, spool as mailbox_spool};
+use crate::store::mailbox::{Mailbox, Nonce, reader, spool as mailbox_spool};
 use crate::store::repository_settings;
 use crate::wire::message::payload::{self, Addressed, PayloadPart};
 use crate::wire::message::spooled::Spooled;
@@ -61,6 +61,8 @@ pub struct SendPlan {
     letter: Letter,
     /// The agents that go on where this answers what they asked.
     wake: Vec<Agent>,
+    /// Lets no agent go on, not even at the end of its run.
+    no_wake: bool,
     /// What needs attention though it can be sent.
     pub warnings: Vec<String>,
 }
@@ -112,7 +114,7 @@ pub fn plan(ctx: &Ctx, options: &SendOptions) -> Result<SendPlan> {
                         && hosts::has_session(agent)
                 });
             warnings.extend(others.iter().map(mail::stays_asleep));
-            Ok(SendPlan { letter, wake, warnings })
+            Ok(SendPlan { letter, wake, no_wake: options.no_wake, warnings })
         }
         checked => {
             problems.extend(checked.err().unwrap_or_default());
@@ -135,10 +137,16 @@ fn asker(ctx: &Ctx, options: &SendOptions, from: &str) -> Result<Vec<String>> {
 
 /// The receivers that wait for an answer while nothing of them runs that could read it.
 fn asleep(ctx: &Ctx, letter: &Letter) -> Vec<Agent> {
-    let Receivers::Named(names) = &letter.to else {
-        return Vec::new();
+    names_of(letter).filter_map(|name| spool::sleeps(ctx, name)).collect()
+}
+
+/// The receivers that a letter names.
+fn names_of(letter: &Letter) -> impl Iterator<Item = &str> {
+    let names = match &letter.to {
+        Receivers::Named(names) => names.as_slice(),
+        Receivers::Everybody => &[],
     };
-    names.iter().filter_map(|name| spool::sleeps(ctx, name.as_str())).collect()
+    names.iter().map(|name| name.as_str())
 }
 
 /// What a message is asked for with and its payload say differently.
@@ -174,7 +182,12 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
     let mailbox = Mailbox::telling(&ctx.repo, &reached);
     match spool::post_message(ctx, &mailbox, plan.letter.clone(), nonce) {
         Ok(message) => {
+            let id = message.id.clone();
             let mut report = SendReport::new(&plan, Some((message.id, message.at)));
+            if plan.no_wake {
+                let named = names_of(&plan.letter).filter_map(|name| ctx.ledger().find(name).ok());
+                named.for_each(|agent| reader::let_sleep(ctx.repo.common_dir(), &agent, &id));
+            }
             report.warnings.extend(spool::deliver_all(ctx));
             for agent in plan.wake.iter().filter(|agent| !spool::is_waiting(ctx, agent)) {
                 // The message is sent, whatever becomes of the run.

@@ -147,6 +147,9 @@ impl Watch {
 // An agent that waits for an answer is shown as waiting, and a list of agents must not read the mailbox for that. The files
 // say no more than the mailbox: one that a kill left out, or left there, changes what is shown and nothing else.
 
+/// What the file of an answer holds for which no run is to begin.
+const ASLEEP: &[u8] = b"asleep\n";
+
 /// So many questions are looked at. An agent has a few.
 const MOST: usize = 1024;
 
@@ -190,6 +193,20 @@ pub fn answers(common_dir: &Path, agent: &Agent) -> Vec<MessageId> {
     let entries = fs::read_dir(layout::answered_dir(common_dir, agent.id));
     let entries = entries.into_iter().flatten().flatten().take(MOST);
     entries.filter_map(|entry| MessageId::parse(entry.file_name().to_str()?)).collect()
+}
+
+/// Notes of an answer that no run is to begin for it.
+pub fn let_sleep(common_dir: &Path, agent: &Agent, answer: &MessageId) {
+    let file = layout::answered_dir(common_dir, agent.id).join(answer.as_str());
+    if file.exists() {
+        let _ = fs::write(file, ASLEEP);
+    }
+}
+
+/// Whether a run may begin for an answer.
+pub fn may_wake(common_dir: &Path, agent: &Agent, answer: &MessageId) -> bool {
+    let file = layout::answered_dir(common_dir, agent.id).join(answer.as_str());
+    fs::read(file).is_ok_and(|content| content != ASLEEP)
 }
 
 /// Forgets what answered an agent: a run of it begins, which is told of everything that is unread.

@@ -36,7 +36,12 @@ impl Scene {
     }
 
     fn directory(&self) -> OutputDirectory {
-        OutputDirectory { anchor: self.top.join("agent"), seen: None, inside: vec!["out".into()] }
+        OutputDirectory {
+            anchor: self.top.join("agent"),
+            seen: None,
+            is_of_setting: false,
+            inside: vec!["out".into()],
+        }
     }
 
     fn plan(&self, name: &str, allow_overwrite: bool) -> Result<Output> {
