@@ -400,9 +400,8 @@ impl RunPlan {
     /// What the plan would do.
     ///
     /// # Errors
-    /// `run-active`, `command-not-found`; those of [`spawn::preview`].
+    /// `run-active`; those of [`spawn::preview`].
     pub fn outline(&mut self, ctx: &Ctx) -> Result<RunOutline> {
-        require_command(ctx, &self.inputs.command)?;
         match &mut self.worker {
             Worker::Known(agent) => liveness::require_no_run(ctx, agent)?,
             Worker::New(plan) => spawn::preview(ctx, std::slice::from_mut(&mut **plan))?,
