@@ -119,7 +119,8 @@ impl WorktreeFiles {
         WorktreeFiles { top: top.to_owned(), layer: WorktreeLayer::of(&admin_dir(repo, id)) }
     }
 
-    /// Where the entry lies that a command in the worktree finds at a path from its top, which is empty for the top itself, or at an absolute path; `None` where it finds nothing.
+    /// Where the entry lies that a command in the worktree finds at a path from its top, which is empty for the top itself, or at an
+    /// absolute path; `None` where it finds nothing.
     pub(crate) fn find(&self, path: &Path) -> Option<PathBuf> {
         let path = self.top.join(path);
         let is_plain = |path: &&Path| path.components().all(|part| matches!(part, Normal(_)));

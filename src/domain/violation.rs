@@ -413,9 +413,8 @@ pub fn out_of_branch<'a>(
     paths: impl IntoIterator<Item = (&'a [u8], PathRemoval)>,
 ) -> String {
     let Some(merge) = foreign.find_map(|commit| brought_by(*commit, parents)) else {
-        return commits
-            .first()
-            .map_or_else(String::new, |it| out_of_commit("", *it, parents, paths));
+        let first = commits.first().map(|it| out_of_commit("", *it, parents, paths));
+        return first.unwrap_or_default();
     };
     let is_after = |it: &Oid| *it != merge && leads_to(*it, merge, parents);
     let is_mixed = commits.iter().any(|it| is_after(it) && brought_by(*it, parents).is_none());
@@ -427,21 +426,28 @@ pub fn out_of_branch<'a>(
 
 /// The first merge of a branch that brought a commit; `None` for a commit of the branch's own line.
 fn brought_by(commit: Oid, parents: &Parents) -> Option<Oid> {
-    let below: HashSet<Oid> = parents.values().flatten().copied().collect();
-    let mut next = parents.keys().find(|oid| !below.contains(oid)).copied();
     let mut found = None;
-    while let Some(at) = next
-        && let Some([line, brought @ ..]) = parents.get(&at).map(Vec::as_slice)
-    {
+    for (at, brought) in own_line(parents) {
         if at == commit {
             return None;
         }
         if brought.iter().any(|one| leads_to(*one, commit, parents)) {
             found = Some(at);
         }
-        next = Some(*line);
     }
     found
+}
+
+/// The commits of a branch's own line, newest first, each with what it brought as a merge.
+fn own_line(parents: &Parents) -> impl Iterator<Item = (Oid, &[Oid])> {
+    let below: HashSet<Oid> = parents.values().flatten().copied().collect();
+    let tip = parents.keys().find(|oid| !below.contains(oid)).copied();
+    let step = |at: Oid| match parents.get(&at)?.as_slice() {
+        [line, brought @ ..] => Some((at, *line, brought)),
+        [] => None,
+    };
+    std::iter::successors(tip.and_then(step), move |(_, line, _)| step(*line))
+        .map(|(at, _, brought)| (at, brought))
 }
 
 /// The parents of every commit that a branch has and its base lacks.
@@ -449,12 +455,8 @@ pub type Parents = HashMap<Oid, Vec<Oid>>;
 
 /// The merges among a commit and those above it, each with what it brought, oldest first; none where they brought the commit too.
 fn merges_since(first: Oid, parents: &Parents) -> Vec<(Oid, &[Oid])> {
-    let below: HashSet<Oid> = parents.values().flatten().copied().collect();
-    let mut next = parents.keys().find(|oid| !below.contains(oid)).copied();
     let mut merges = Vec::new();
-    while let Some(at) = next
-        && let Some([line, brought @ ..]) = parents.get(&at).map(Vec::as_slice)
-    {
+    for (at, brought) in own_line(parents) {
         if !brought.is_empty() {
             merges.push((at, brought));
         }
@@ -465,7 +467,6 @@ fn merges_since(first: Oid, parents: &Parents) -> Vec<(Oid, &[Oid])> {
         if brought.iter().any(|one| leads_to(*one, first, parents)) {
             break;
         }
-        next = Some(*line);
     }
     Vec::new()
 }

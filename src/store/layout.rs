@@ -279,7 +279,7 @@ pub fn questions_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("questions")
 }
 
-/// The messages that answered an agent since its last run began, each an empty file of that name.
+/// The messages that answered an agent since its last run began, each a file of that name.
 pub fn answered_dir(common_dir: &Path, id: AgentId) -> PathBuf {
     agent_dir(common_dir, id).join("answered")
 }

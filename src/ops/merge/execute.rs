@@ -16,7 +16,7 @@ use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, Repo, Tip, landing};
 use crate::ops::merge::{
-    LandingReport, LandingState, MergePlan, Method, hold, only, remote, unpublished,
+    LandingReport, LandingState, MergePlan, Method, hold, land_alone, remote, unpublished,
 };
 use crate::proc::signals::Deferred;
 use crate::store::ledger::RecordedLanding;
@@ -57,7 +57,7 @@ pub fn push_steps() -> Vec<&'static str> {
 /// has landed then. `target-dirty`, `lock-timeout`, `hook-failed`, those of the ledger.
 pub fn execute(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
     before(ctx, plan)?;
-    execute_stack(ctx, std::slice::from_ref(plan)).map_err(|(_, error)| error).and_then(only)
+    land_alone(ctx, plan)
 }
 
 /// Runs what the repository has for the moment before a landing. It may object; what it runs changes nothing of what was

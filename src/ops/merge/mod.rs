@@ -142,8 +142,7 @@ pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingRepor
                 "what it does there belongs into after_merge; to land without it, pass --no-hooks",
             ));
         }
-        let reports = execute_stack(ctx, std::slice::from_ref(&plan)).map_err(|(_, error)| error);
-        match reports.and_then(only) {
+        match land_alone(ctx, &plan) {
             Err(error) if error.code() == Code::LostRace => {
                 // Where the turns take too long, it goes on without.
                 let take = || lock::hold(ctx.repo.common_dir(), layout::LANDING_TURN).ok();
@@ -158,8 +157,9 @@ pub fn land(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<LandingRepor
     ))
 }
 
-/// The report of the only plan.
-fn only(mut reports: Vec<LandingReport>) -> Result<LandingReport> {
+/// Lands a plan that no other stands on, after the repository was asked.
+fn land_alone(ctx: &Ctx, plan: &MergePlan) -> Result<LandingReport> {
+    let mut reports = execute_stack(ctx, std::slice::from_ref(plan)).map_err(|(_, error)| error)?;
     reports.pop().ok_or_else(|| Error::bug("a landing has no report"))
 }
 

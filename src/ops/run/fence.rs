@@ -89,17 +89,15 @@ pub fn bounds(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<Bounds> {
         warnings.extend(prepared.warning);
         prepared.mount
     });
-    // The same files at two paths.
-    let tops = layer.iter().flat_map(|layer| layer.worktree.iter().chain([&layer.place]));
+    // The files of a layer are the same at two paths.
+    let tops: Vec<&PathBuf> = match &layer {
+        Some(layer) => layer.worktree.iter().chain([&layer.place]).collect(),
+        None => own.iter().collect(),
+    };
     for top in tops {
-        match request.mode {
-            Mode::Strict => writable.extend(mounted_places(top, request.policy)?),
-            _ => writable.push(top.clone()),
-        }
-    }
-    for top in own.iter().filter(|_| layer.is_none()) {
-        match request.mode {
-            Mode::Strict => writable.extend(places(top, request.policy)?),
+        match (request.mode, &layer) {
+            (Mode::Strict, Some(_)) => writable.extend(mounted_places(top, request.policy)?),
+            (Mode::Strict, None) => writable.extend(places(top, request.policy)?),
             _ => writable.push(top.clone()),
         }
     }
@@ -201,15 +199,14 @@ fn places(worktree: &Path, policy: &Policy) -> Result<Vec<PathBuf>> {
     let mut places = Vec::new();
     let reaches = reaches(policy)?;
     for reach in &reaches {
-        // What is to be made may be a file as well as a directory, so no directory is made in its place.
-        let may_be_file = |inside: &String| reaches.contains(&Reach::Path(inside.clone()));
-        let is_open = match reach {
-            Reach::Below(inside) => may_be_file(inside) && !worktree.join(inside).exists(),
-            Reach::Path(_) => false,
-        };
-        if !is_open {
-            places.extend(place(worktree, reach)?);
+        // No directory is made in the place of a file that is to be made.
+        if let Reach::Below(inside) = reach
+            && may_be_file(&reaches, inside)
+            && !worktree.join(inside).exists()
+        {
+            continue;
         }
+        places.extend(place(worktree, reach)?);
     }
     if let Some(bundle) = &policy.bundle_dir {
         places.extend(directory(worktree, bundle)?);
@@ -227,6 +224,11 @@ fn reaches(policy: &Policy) -> Result<Vec<Reach>> {
     Ok(reaches)
 }
 
+/// Whether what the whitelist reaches below a path may be a file at that path as well.
+fn may_be_file(reaches: &[Reach], inside: &str) -> bool {
+    reaches.iter().any(|reach| matches!(reach, Reach::Path(path) if path == inside))
+}
+
 /// As [`places`], of a worktree that is not mounted yet: the fence finds out there what is a directory, and makes it. The path of one
 /// that is no file ends in `/`.
 ///
@@ -237,9 +239,7 @@ fn mounted_places(top: &Path, policy: &Policy) -> Result<Vec<PathBuf>> {
     // The empty one is the top itself.
     let directory = |inside: &str| top.join(inside).join("");
     let found = reaches.iter().map(|reach| match reach {
-        Reach::Below(inside) if !reaches.contains(&Reach::Path(inside.clone())) => {
-            directory(inside)
-        }
+        Reach::Below(inside) if !may_be_file(&reaches, inside) => directory(inside),
         Reach::Below(path) | Reach::Path(path) => top.join(path),
     });
     let places: Vec<_> = found.chain(policy.bundle_dir.as_deref().map(directory)).collect();

@@ -47,24 +47,23 @@ fn last_runs(ctx: &Ctx, who: &[String]) -> Result<Vec<Named>> {
 /// Those of the ledger; `io`.
 fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
     let common_dir = ctx.repo.common_dir();
-    let mut runs = all(ctx, |agent, run| {
-        let is_live = agent.state.is_open()
-            && !is_around_us(ctx, agent)
-            && liveness::is_at_work(common_dir, agent, run)?;
-        Ok(is_live || liveness::is_uncollected(common_dir, agent, run.number()))
-    })?;
+    let mut runs = Vec::new();
     for agent in ctx.ledger().agents()? {
+        let Some(last) = agent.run.clone() else { continue };
+        let is_untold = |number: &u32| liveness::is_uncollected(common_dir, &agent, *number);
         // Another run may have begun before the end of one was told of.
-        let last = agent.run.as_ref().map_or(0, Run::number);
-        let earlier = 1..last;
-        let untold = earlier.filter(|run| liveness::is_uncollected(common_dir, &agent, *run));
-        let untold: Vec<u32> = untold.collect();
-        if untold.is_empty() {
-            continue;
+        let earlier: Vec<u32> = (1..last.number()).filter(is_untold).collect();
+        if !earlier.is_empty() {
+            let events = ctx.ledger().events(agent.spawn_commit)?;
+            let found = earlier.iter().filter_map(|number| Run::find(&events, *number));
+            runs.extend(found.map(|run| Named { agent: agent.clone(), run }));
         }
-        let events = ctx.ledger().events(agent.spawn_commit)?;
-        let found = untold.iter().filter_map(|number| Run::find(&events, *number));
-        runs.extend(found.map(|run| Named { agent: agent.clone(), run }));
+        let is_live = agent.state.is_open()
+            && !is_around_us(ctx, &agent)
+            && liveness::is_at_work(common_dir, &agent, &last)?;
+        if is_live || is_untold(&last.number()) {
+            runs.push(Named { agent, run: last });
+        }
     }
     runs.sort_by_key(|named| named.run.began);
     Ok(runs)
@@ -115,18 +114,10 @@ fn last_run(ctx: &Ctx, who: &str) -> Result<Named> {
 /// # Errors
 /// Those of the ledger; `io`.
 fn at_work(ctx: &Ctx) -> Result<Vec<Named>> {
-    all(ctx, |agent, run| {
-        let is_open = agent.state.is_open();
-        Ok(is_open && liveness::is_at_work(ctx.repo.common_dir(), agent, run)?)
-    })
-}
-
-/// The last runs that `is_wanted`, oldest first.
-fn all(ctx: &Ctx, is_wanted: impl Fn(&Agent, &Run) -> Result<bool>) -> Result<Vec<Named>> {
     let mut found = Vec::new();
-    for agent in ctx.ledger().agents()? {
+    for agent in ctx.ledger().agents()?.into_iter().filter(|agent| agent.state.is_open()) {
         if let Some(run) = agent.run.clone()
-            && is_wanted(&agent, &run)?
+            && liveness::is_at_work(ctx.repo.common_dir(), &agent, &run)?
         {
             found.push(Named { agent, run });
         }

@@ -414,7 +414,7 @@ pub(super) fn publish(
 /// # Errors
 /// `sandbox-unavailable` where nothing else will do; those of making a base.
 fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBase>> {
-    if plan.place.layered == Layering::Off || plan.place.worktree.is_none() {
+    if !may_be_layered(plan) {
         return Ok(None);
     }
     let why = match obstacle(ctx, plan)? {
@@ -437,6 +437,10 @@ fn obtain(ctx: &Ctx, plan: &mut SpawnPlan) -> Result<Option<FrozenBase>> {
     Ok(None)
 }
 
+fn may_be_layered(plan: &SpawnPlan) -> bool {
+    plan.place.layered != Layering::Off && plan.place.worktree.is_some()
+}
+
 /// Lets the files be copied where that will do.
 fn copy_instead(plan: &mut SpawnPlan, why: &str) -> Result<()> {
     if plan.place.layered == Layering::On {
@@ -457,8 +461,7 @@ pub fn preview(ctx: &Ctx, plans: &mut [SpawnPlan]) -> Result<()> {
     contract::require_room(ctx, &plans.iter().collect::<Vec<_>>(), &[])?;
     for plan in plans {
         scope_conflicts::preview(ctx, plan)?;
-        if plan.place.layered != Layering::Off
-            && plan.place.worktree.is_some()
+        if may_be_layered(plan)
             && let Some(why) = obstacle(ctx, plan)?
         {
             copy_instead(plan, &why)?;

@@ -40,8 +40,8 @@ pub fn has_not_begun(ctx: &Ctx, verdict: &Verdict) -> Result<bool> {
 /// the role hands on to none, and where it is an audit that did not pass the work.
 ///
 /// # Errors
-/// `agent-unknown`; `agent-state` for one that asked and has not gone on since, and for one that failed or goes on; `role-invalid` where roles hand on in a circle, or too
-/// often; those of git and the ledger.
+/// `agent-unknown`; `agent-state` for one that asked and has not gone on since, and for one that failed or goes on; `role-invalid` where
+/// roles hand on in a circle, or too often; those of git and the ledger.
 pub fn handed_on(ctx: &Ctx, who: &str) -> Result<Option<(TaskDraft, Option<Start>)>> {
     let ledger = ctx.ledger();
     let agent = lookup::agent(ctx, &ledger, who)?;

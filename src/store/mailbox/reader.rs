@@ -182,8 +182,9 @@ pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
 /// Takes a question for answered. The run that asked may end without having heard of it, so that the answer is noted first.
 fn answered(common_dir: &Path, asker: &str, answer: &MessageId, question: &Path) {
     let id = AgentId::parse(asker).filter(|id| layout::agent_dir(common_dir, *id).is_dir());
-    if let Some(directory) = id.map(|id| layout::answered_dir(common_dir, id)) {
-        let _ = fsx::create_dir(&directory).map(|()| File::create(directory.join(answer.as_str())));
+    if let Some(id) = id {
+        let made = fsx::create_dir(&layout::answered_dir(common_dir, id));
+        let _ = made.map(|()| File::create(answer_file(common_dir, id, answer)));
     }
     let _ = fs::remove_file(question);
 }
@@ -197,7 +198,7 @@ pub fn answers(common_dir: &Path, agent: &Agent) -> Vec<MessageId> {
 
 /// Notes of an answer that no run is to begin for it.
 pub fn let_sleep(common_dir: &Path, agent: &Agent, answer: &MessageId) {
-    let file = layout::answered_dir(common_dir, agent.id).join(answer.as_str());
+    let file = answer_file(common_dir, agent.id, answer);
     if file.exists() {
         let _ = fs::write(file, ASLEEP);
     }
@@ -205,8 +206,11 @@ pub fn let_sleep(common_dir: &Path, agent: &Agent, answer: &MessageId) {
 
 /// Whether a run may begin for an answer.
 pub fn may_wake(common_dir: &Path, agent: &Agent, answer: &MessageId) -> bool {
-    let file = layout::answered_dir(common_dir, agent.id).join(answer.as_str());
-    fs::read(file).is_ok_and(|content| content != ASLEEP)
+    fs::read(answer_file(common_dir, agent.id, answer)).is_ok_and(|content| content != ASLEEP)
+}
+
+fn answer_file(common_dir: &Path, agent: AgentId, answer: &MessageId) -> PathBuf {
+    layout::answered_dir(common_dir, agent).join(answer.as_str())
 }
 
 /// Forgets what answered an agent: a run of it begins, which is told of everything that is unread.
