@@ -42,6 +42,7 @@ const MORE_DEEDS: &[&str] = &[
     "git config filter.upper.clean 'tr a-z A-Z'; echo '*.c filter=upper' > .gitattributes; git add .gitattributes; rm .gitattributes; echo x >> lib/one.c; echo x > lib/new.c",
     "echo '*.c ident' > \"$(git rev-parse --git-common-dir)/info/attributes\"; echo '$Id: x$' > lib/one.c; echo x > lib/new.c",
     "echo '*.c working-tree-encoding=UTF-16LE' > lib/.gitattributes; printf 'a\\0b\\0' > lib/one.c; printf 'a\\0' > lib/new.c",
+    "echo '*.c working-tree-encoding=UTF-16LE' > lib/.gitattributes; touch lib/*.c; printf 'a\\0' > lib/new.c",
     "git config core.autocrlf input; printf 'a\\r\\n' >> lib/two.c; printf 'a\\r\\n' > new.txt; echo x > src/new.c",
     "git config core.symlinks false; rm link; printf lib/two.c > link; echo x > src/new.c",
     "git config extensions.worktreeConfig true; git config --worktree core.fileMode false; cp \"$(git rev-parse --git-dir)/config.worktree\" \"$(git rev-parse --git-common-dir)\"; chmod +x lib/one.c; echo x > src/new.c",
@@ -410,6 +411,18 @@ fn an_ignored_directory_with_nothing_in_it_is_not_named() {
     let deed = "echo '*' > src/.gitignore; rm src/bin/tool.rs; git add -A; git write-tree";
     does(&scene.top, deed);
     scene.require_agreement(deed);
+}
+
+/// Git prints the name to its end and looks it up by its length, so it is the one to ask.
+#[test]
+fn a_name_that_is_longer_than_its_length_is_left_to_git() {
+    for version in [2, 3] {
+        let scene = Scene::new();
+        let write = format!("git update-index --index-version {version}; echo x > new");
+        does(&scene.top, &write);
+        scene.patch_index(b"\0\x05empty", b"\0\x02empty");
+        scene.require_one_answer("a shorter length");
+    }
 }
 
 proptest! {

@@ -209,6 +209,10 @@ impl Index {
                     length => length,
                 };
                 let end = at + length;
+                // Git prints such a path to its end, and looks it up by its length.
+                if self.bytes.get(end) != Some(&0) {
+                    return None;
+                }
                 // One to eight terminators fill the entry to a multiple of eight.
                 (at..end, end + 8 - (end - position) % 8)
             }

@@ -398,9 +398,25 @@ pub(super) fn update_files(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Re
     let mut refused = update_by(source, &options, &directories, |git| {
         git.env("GIT_OBJECT_DIRECTORY", &nothing);
     })?;
-    refused.extend(update_by(source, &options, &files, |git| {
+    let led = |git: &mut Command| {
         git.env("GIT_WORK_TREE", &copies).current_dir(&copies);
-    })?);
+    };
+    refused.extend(match update_by(source, &options, &files, led) {
+        // `update-index` converts what was only touched, too, and fails where that cannot be done. For `git add` it is no change.
+        Err(error) if error.code() == Code::GitFailed => {
+            let mut listing = git(source);
+            led(listing.args(["ls-files", "-z", "--modified", "--others"]));
+            let listed = command::successful(listing)?;
+            let differing: HashSet<&[u8]> = command::names(&listed).collect();
+            let is_touched = |path: &Vec<u8>| !differing.contains(path.as_slice());
+            if !files.iter().any(is_touched) {
+                return Err(error);
+            }
+            files.retain(|path| !is_touched(path));
+            update_by(source, &options, &files, led)?
+        }
+        taken => taken?,
+    });
     Ok(refused)
 }
 
