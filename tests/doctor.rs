@@ -216,6 +216,26 @@ fn a_worktree_whose_directory_is_gone_comes_back_with_what_was_staged() {
     });
 }
 
+/// Whatever is staged on the same file stays as it was staged.
+#[test]
+fn a_worktree_whose_branch_went_on_without_it_comes_back_at_its_tip() {
+    for (new, staged) in [("src/new.rs", "A  src/staged.rs"), ("src/staged.rs", "M  src/staged.rs")]
+    {
+        let patient = Patient::new();
+        std::fs::remove_dir_all(&patient.top).expect("removed");
+        let place = patient.repo.path().with_file_name("other");
+        let other = place.to_str().expect("UTF-8");
+        patient.repo.git(["worktree", "add", "--force", "--quiet", other, &patient.branch]);
+        std::fs::write(place.join(new), "// elsewhere\n").expect("written");
+        git_in(&place, ["add", "."]);
+        git_in(&place, ["commit", "--quiet", "-m", "elsewhere"]);
+        patient.repo.git(["worktree", "remove", other]);
+        let (status, report) = patient.doctor(&["--fix"]);
+        assert_eq!((status, problems(&report)), (0, vec![]), "{report:#}");
+        assert_eq!(git_in(&patient.top, ["status", "--porcelain"]), staged);
+    }
+}
+
 #[test]
 fn an_index_that_a_power_loss_emptied_is_written_anew() {
     // Of a file whose length was written and whose content was not, the disk gives zeros.

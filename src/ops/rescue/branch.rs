@@ -2,7 +2,7 @@
 
 use crate::agents::real_path::real_path;
 use crate::agents::untrusted::WorktreeView;
-use crate::agents::{Ctx, bundle, clone, layered, lookup, worktree};
+use crate::agents::{Ctx, bundle, clone, layered, lookup, work, worktree};
 use crate::domain::{Agent, Isolation, Oid, State, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Tip;
@@ -266,7 +266,7 @@ pub(in crate::ops) fn from_index(
     let filled = match &layer {
         // Its files are in its layer, and none may be at its place.
         Some(_) => Ok(()),
-        None => checkout_index(ctx, &half_made, admin)
+        None => checkout_index(ctx, agent, &half_made, admin)
             .and_then(|()| fill(ctx, agent, (None, bundle::known(ctx, agent)?), &half_made))
             .map(drop),
     };
@@ -286,9 +286,16 @@ pub(in crate::ops) fn from_index(
     Ok(true)
 }
 
-fn checkout_index(ctx: &Ctx, directory: &Path, admin: &Path) -> Result<()> {
+fn checkout_index(ctx: &Ctx, agent: &Agent, directory: &Path, admin: &Path) -> Result<()> {
     // The admin directory was the agent's to write, so git works through a view of ours.
     let view = WorktreeView::make(&ctx.repo, admin, directory, &ctx.temporary_place())?;
+    // Where the branch went on elsewhere meanwhile, what came with it would be staged as deleted.
+    if let Some(last) = work::last_head(ctx, agent) {
+        let mut git = view.git();
+        git.args(["read-tree", "-i", "-m", &last.to_hex(), "HEAD"]);
+        // It changes nothing where other work is staged on the same files, and that is what must not be lost.
+        let _ = command::successful(git);
+    }
     let mut git = view.git();
     git.args(["checkout-index", "--all", "--quiet"]);
     command::successful(git).map(drop)
