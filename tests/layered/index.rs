@@ -480,6 +480,21 @@ fn a_file_that_is_too_long_hides_no_other_work() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_hides_no_other_work() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    run(&repo, &spawned, "echo new > lib/new; chmod 000 lib/new docs/a.md; echo more >> lib/a.txt");
+    let listed = by_user(&repo, &["list", "--format=json"]);
+    let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    assert_eq!(listed["agents"][0]["uncommitted"], 3, "{listed:#}");
+    // Its tree would not be that of everything.
+    let said = describe(&by_user(&repo, &["verify", id(&spawned)]));
+    assert!(said.contains("Permission denied"), "{said}");
+}
+
+#[test]
 fn hooks_that_a_new_worktree_lacks_stand_against_no_layer() {
     let repo = repo("");
     let Some(spawned) = spawn(&repo, true) else { return };

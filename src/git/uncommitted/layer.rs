@@ -11,7 +11,7 @@ use crate::git::files::untrusted;
 use crate::git::tree::{EXECUTABLE, FILE, GITLINK};
 use crate::git::uncommitted::base::{BaseFiles, ProvenFiles, TrackedFiles, TrackedPath};
 use crate::git::uncommitted::fingerprint::{InitialRules, is_named};
-use crate::git::uncommitted::listed::{Listed, LongFiles, is_too_long, write_files};
+use crate::git::uncommitted::listed::{Listed, UnwritableFiles, is_unwritable, write_files};
 use crate::git::uncommitted::{WorktreeSource, copy_index, git};
 use crate::git::worktree::view::WorktreeView;
 use crate::git::{Repo, command};
@@ -82,7 +82,7 @@ pub(super) struct Layered {
     /// The paths that are otherwise there than in the index.
     unstaged: BTreeSet<Vec<u8>>,
     /// Files that are too long to be part of the tree, where these are named.
-    too_long: Vec<Change>,
+    unwritable: Vec<Change>,
 }
 
 /// Walks over the upper directory, but not into directories that the index does not know: git looks into those that it does not
@@ -306,7 +306,7 @@ pub fn staged_tree(repo: &Repo, index: &Path) -> Result<Option<Oid>> {
 pub(super) fn look(
     source: &WorktreeSource<'_>,
     layer: &WorktreeLayer,
-    long_files: LongFiles,
+    unwritable: UnwritableFiles,
 ) -> Result<Layered> {
     // From here on git looks at the upper directory as if it were the worktree.
     let source = &WorktreeSource { worktree: &layer.upper, ..*source };
@@ -471,7 +471,7 @@ pub(super) fn look(
     to_read.retain(|path| !listed.is_hidden_by_directory(path));
     let (to_name, to_read): (Vec<_>, Vec<_>) = to_read
         .into_iter()
-        .partition(|path| long_files == LongFiles::Named && is_too_long(source, path));
+        .partition(|path| unwritable == UnwritableFiles::Named && is_unwritable(source, path));
     let next = write_files(source, &to_read, &|path| tracked.may_hold(path))?;
     listed.refused = next.refused;
     // The caller finds there which files of the upper directory are in the tree.
@@ -510,13 +510,13 @@ pub(super) fn look(
     }
     let is_merged = listed.unmerged.is_empty();
     let staged = is_merged.then_some(staged);
-    let mut too_long = Vec::new();
+    let mut unwritable = Vec::new();
     for path in to_name {
         let is_tracked = tracked.content(&path)?.is_some();
         let kind = if is_tracked { ChangeKind::Modified } else { ChangeKind::Untracked };
-        too_long.push(Change { kind, ..Change::named(path) });
+        unwritable.push(Change { kind, ..Change::named(path) });
     }
-    Ok(Layered { submodules, unstaged, listed, staged, tree, too_long })
+    Ok(Layered { submodules, unstaged, listed, staged, tree, unwritable })
 }
 
 /// Writes the index that git is asked with.
@@ -551,7 +551,7 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
             index: &index,
         },
         &layer,
-        LongFiles::Named,
+        UnwritableFiles::Named,
     )?;
     let before = own.read_commit(head)?.tree;
     let staged = found.staged.unwrap_or(found.tree);
@@ -574,7 +574,7 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
         let change = Change { kind: ChangeKind::Modified, ..Change::named(path.clone()) };
         all.entry(path).or_insert(change);
     }
-    for change in found.too_long {
+    for change in found.unwritable {
         all.entry(change.path.clone()).or_insert(change);
     }
     for path in found.listed.nested {

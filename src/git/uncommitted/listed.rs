@@ -249,19 +249,21 @@ const PASSED_OVER: &[u8] = b"Ignoring path ";
 /// The longest file that is turned into an object, in bytes.
 const LONGEST_FILE: u64 = 2 << 30;
 
-/// What a look makes of files that are too long for an object.
+/// What a look makes of files that cannot be written as an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum LongFiles {
+pub(super) enum UnwritableFiles {
     /// It fails: without them the tree would not be that of everything.
     Refused,
     /// It names them, for a caller that asks for no content.
     Named,
 }
 
-/// Whether the file at a path is too long to be turned into an object.
-pub(super) fn is_too_long(source: &WorktreeSource<'_>, path: &[u8]) -> bool {
+/// Whether the file at a path cannot be written as an object: it is too long for one, or closed to this user.
+pub(super) fn is_unwritable(source: &WorktreeSource<'_>, path: &[u8]) -> bool {
     let path = source.worktree.join(OsStr::from_bytes(path));
-    fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() > LONGEST_FILE)
+    let is_closed = || rustix::fs::access(&path, rustix::fs::Access::READ_OK).is_err();
+    fs::symlink_metadata(&path)
+        .is_ok_and(|found| found.is_file() && (found.len() > LONGEST_FILE || is_closed()))
 }
 
 /// Puts everything that is in the worktree into the copy of the index; gives whether that changed it.

@@ -23,7 +23,9 @@ use crate::git::changes::{Index, TouchedEntries, Walk, Written, names_may_differ
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::pool::threads;
-use crate::git::uncommitted::listed::{LongFiles, bring_up_to_date, update_files, write_files};
+use crate::git::uncommitted::listed::{
+    UnwritableFiles, bring_up_to_date, update_files, write_files,
+};
 use crate::git::worktree::view::{WorktreeView, sparse_words_at};
 use crate::git::{Repo, command};
 pub use base::index_of_copies;
@@ -103,7 +105,7 @@ pub fn snapshot(source: &WorktreeSource<'_>) -> Result<Uncommitted> {
     // file deleted.
     if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
         require_whole(source)?;
-        let found = layer::look(source, &layer, LongFiles::Refused)?;
+        let found = layer::look(source, &layer, UnwritableFiles::Refused)?;
         let is_work = |tree: &Oid| source.staged || Some(*tree) != found.staged;
         let tree = Some(found.tree).filter(is_work);
         return Ok(Uncommitted::new(tree, found.listed, found.submodules));
@@ -169,7 +171,7 @@ fn require_whole(source: &WorktreeSource<'_>) -> Result<()> {
 /// As [`snapshot`].
 pub fn tree_with(source: &WorktreeSource<'_>, paths: &[Vec<u8>]) -> Result<Oid> {
     if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
-        return Ok(layer::look(source, &layer, LongFiles::Refused)?.tree);
+        return Ok(layer::look(source, &layer, UnwritableFiles::Refused)?.tree);
     }
     copy_index(source)?;
     // A repository inside the worktree is no part of a commit.
@@ -198,7 +200,7 @@ pub fn write_trees(source: &WorktreeSource<'_>) -> Result<(Trees, Option<SeenWor
     if let Some(layer) = WorktreeLayer::of(source.admin_dir) {
         // Before the look: what changes between the two makes them differ.
         let seen = LayerFingerprint::take(&layer, source.admin_dir, source.view.room());
-        let found = layer::look(source, &layer, LongFiles::Refused)?;
+        let found = layer::look(source, &layer, UnwritableFiles::Refused)?;
         let trees =
             Trees { staged: found.staged, tree: found.tree, unmerged: found.listed.unmerged };
         return Ok((trees, seen.map(SeenWorktree::Layer)));
