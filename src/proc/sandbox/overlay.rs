@@ -186,7 +186,9 @@ fn find_place(top: &Path, inside: &Path, is_directory: bool) -> Result<Option<Pa
             Ok(_) if is_file => return Ok(Some(above)),
             Ok(metadata) if metadata.is_symlink() => {
                 let (inside, link) = (inside.display(), path.display());
-                return Err(format!("strict cannot fence `{inside}`: {link} is a symlink"));
+                return Err(format!(
+                    "strict cannot fence `{inside}`: {link} is a symlink; --sandbox require lets it write all"
+                ));
             }
             Ok(_) => return Ok(None),
             Err(error) if error.kind() == ErrorKind::NotFound && is_file => return Ok(Some(above)),
