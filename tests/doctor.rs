@@ -4,6 +4,7 @@
 mod leftovers;
 /// Other processes at work.
 mod meanwhile;
+mod moved;
 /// Settings, refs and the two chains.
 mod repository;
 /// Spawns that stopped half way.

@@ -8,6 +8,7 @@ use crate::git::Repo;
 use crate::git::history::gained::{Gained, GrownApart};
 use crate::git::refs::remote::RemoteRefs;
 use crate::store::landed;
+use crate::store::spawn_commit::AGENTS_BRANCHES;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -99,7 +100,17 @@ impl Histories {
             None => repo.merge_base(target, tip)?,
         };
         // A branch that the target holds in full has landed; it is compared with where it started.
-        Ok(fork.filter(|fork| *fork != tip).unwrap_or(started))
+        let fork = fork.filter(|fork| *fork != tip).unwrap_or(started);
+        // What it was built upon may have landed in another form, as by a squash, and is not its own.
+        let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
+        if fork != started
+            && let Some(below) = base.filter(|name| name.starts_with(AGENTS_BRANCHES))
+            && repo.tip(below)?.oid() != Some(target)
+            && repo.is_ancestor(fork, started)?
+        {
+            return Ok(started);
+        }
+        Ok(fork)
     }
 
     /// Whether the branch that an agent has landed on, which is at `target`, holds a commit that came there since.

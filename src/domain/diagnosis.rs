@@ -27,6 +27,7 @@ codes! {
     GitMissing, "git.missing", Problem, "Worktree status, merge verdicts and the network are the user's git's business.";
     GitTooOld, "git.too-old", Problem, "Before 2.38 git cannot merge without a worktree; libgit2 answers then, which disagrees on some merges.";
     GitFallsBack, "git.falls-back", Information, "What this git cannot do is done in another way.";
+    ObjectsAway, "git.objects-away", Problem, "What this repository borrows from another one is out of reach, and a repair would take it for lost.";
     ManPageMissing, "git.man-page-missing", Information, "git shows --help as the page git-agent(1), which man does not find; -h and help work without it.";
     ManPageOutdated, "git.man-page-outdated", Information, "The page git-agent(1) describes another version than the one that runs.";
     CompletionMissing, "git.completion-missing", Information, "The user's shell completes no commands, options and agents of git agent.";

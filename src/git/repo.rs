@@ -6,9 +6,12 @@ pub(in crate::git) mod scratch_objects;
 use crate::domain::{Oid, OperationId, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::STAND_IN;
+use crate::git::files::untrusted;
 use scratch_objects::ScratchObjects;
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -95,6 +98,17 @@ impl Repo {
     /// of symlinks.
     pub fn common_dir(&self) -> &Path {
         &self.common_dir
+    }
+
+    /// A directory of objects that this repository borrows from another one (gitrepository-layout(5): `objects/info/alternates`), and
+    /// that is not there, as where its disk is not mounted.
+    pub fn missing_alternate(&self) -> Option<PathBuf> {
+        let objects = self.common_dir.join("objects");
+        let list = untrusted::log(&objects, Path::new("info/alternates"));
+        let lines = list.split(|&byte| byte == b'\n');
+        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+        let mut places = lines.map(|line| objects.join(OsStr::from_bytes(line)));
+        places.find(|place| !place.is_dir())
     }
 
     /// The git dir of the worktree this was opened from.

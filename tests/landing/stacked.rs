@@ -109,6 +109,22 @@ fn update_aims_at_where_the_work_below_has_landed() {
 }
 
 #[test]
+fn the_work_below_is_no_change_of_the_one_above_once_it_has_landed() {
+    for way in WAYS {
+        let pair = Pair::new();
+        let before = pair.repo.agent(&["diff", &pair.above]).stdout;
+        land_below(&pair, way);
+        pair.moves_on(5);
+        let after = pair.repo.agent(&["diff", &pair.above]).stdout;
+        assert_eq!(String::from_utf8_lossy(&after), String::from_utf8_lossy(&before), "{way}");
+        // One that has done nothing shows nothing.
+        let spawned = pair.json(&["spawn", "go on", "--scope", "src/**", "--base", &pair.branch]);
+        let shown = pair.json(&["show", spawned["agent_id"].as_str().expect("an id")]);
+        assert_eq!(shown["diff"]["files"], 0, "{way}: {shown:#}");
+    }
+}
+
+#[test]
 fn merge_aims_there_too_and_brings_the_work_below_once() {
     for way in WAYS {
         for own in ["--squash", "--no-ff"] {

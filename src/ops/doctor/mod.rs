@@ -24,6 +24,7 @@ use super::install_shell::ShellFile;
 use crate::agents::Ctx;
 use crate::agents::authority::{require_orchestrator, require_whole_view};
 use crate::domain::diagnosis::{Diagnosis, Sign};
+use crate::domain::shell;
 use crate::error::Result;
 pub use ledger::overwritten as overwritten_ledger;
 use serde::Serialize;
@@ -130,13 +131,13 @@ const FAMILIES: &[Family] = &[
 /// # Errors
 /// Only what keeps the repository from being opened: what cannot be examined is itself a finding. In a sandbox
 /// and, with `fix`, inside an agent `orchestrator-only`.
-pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport> {
+pub fn doctor(ctx: &Ctx, fix: bool, pages: &[ShellFile]) -> Result<DoctorReport> {
     // From inside a sandbox other agents' worktrees look as if they were gone.
     require_whole_view(ctx)?;
     if fix {
         require_orchestrator(ctx)?;
     }
-    let mut findings = examine(ctx, shell);
+    let mut findings = examine(ctx, pages);
     let mut cured = Vec::new();
     let mut failed = HashMap::new();
     for _ in 0..ROUNDS {
@@ -152,7 +153,7 @@ pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport>
                 Err(error) => drop(failed.insert(finding.diagnosis, error.to_string())),
             }
         }
-        findings = examine(&ctx.seed().open_to_examine()?, shell);
+        findings = examine(&ctx.seed().open_to_examine()?, pages);
         // Every cure of this round failed, and would fail again.
         if cured.len() == known {
             break;
@@ -164,8 +165,14 @@ pub fn doctor(ctx: &Ctx, fix: bool, shell: &[ShellFile]) -> Result<DoctorReport>
 }
 
 /// What is found now, each with the index of its family.
-fn examine(ctx: &Ctx, shell: &[ShellFile]) -> Vec<(usize, DoctorFinding)> {
-    let survey = Survey::take(ctx, shell);
+fn examine(ctx: &Ctx, pages: &[ShellFile]) -> Vec<(usize, DoctorFinding)> {
+    // What is out of reach would be taken for lost, and repaired without it.
+    if let Some(place) = ctx.repo.missing_alternate() {
+        let what = format!("objects are borrowed from {}, which is not there", place.display());
+        let command = format!("ls -ld {}", shell::path(&place));
+        return vec![(0, DoctorFinding::report(Sign::ObjectsAway, what, command))];
+    }
+    let survey = Survey::take(ctx, pages);
     let look = |(index, family): (usize, &Family)| {
         // One family that cannot be examined must not hide what the others find.
         let found = (family.look)(ctx, &survey).unwrap_or_else(|error| {

@@ -10,7 +10,8 @@ use crate::agents::{Ctx, clone, hooks, layered, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
 use crate::error::{Code, IoContext, Remedy, Result};
-use crate::git::files::{self, admin_dir::belongs_to};
+use crate::git::files;
+use crate::git::files::admin_dir::{belongs_to, named_by};
 use crate::git::{NewWorktree, Tip, WorktreeLayer, command};
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::DoctorFinding;
@@ -133,7 +134,10 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
     let Some(path) = places.find(|path| worktree::is_ours(path, &admin)) else {
         // Where a repository was copied, the agent goes on in the other one, whose worktree this is.
         let Some(other) = worktree::other_repository(found_at, &admin) else {
-            return found_at.is_dir().then(|| without_pointer(agent, found_at, admin));
+            return found_at.is_dir().then(|| {
+                let moved = moved_in(ctx, survey, agent, found_at, &admin);
+                moved.unwrap_or_else(|| without_pointer(agent, found_at, admin))
+            });
         };
         let what = format!(
             "agent {} works in {}, of which this repository is a copy: {}",
@@ -165,6 +169,49 @@ fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Optio
         ctx.repo.point_admin_dir(&admin, &path)?;
         Ok("git finds it again".to_owned())
     }))
+}
+
+/// Something else in the place of a worktree: a symlink, by which a command would write to what it leads to, or the worktree of another
+/// agent, whose work would be taken for that of this one.
+fn moved_in(
+    ctx: &Ctx,
+    survey: &Survey,
+    agent: &Agent,
+    path: &Path,
+    admin: &Path,
+) -> Option<DoctorFinding> {
+    let id = agent.id.short();
+    let shown = shell::path(path);
+    let aside = shell::path(&path.with_extension("moved"));
+    let (what, command) = if path.is_symlink() {
+        let target = fs::canonicalize(path).ok()?;
+        let to = shell::path(&target);
+        // A worktree that was moved may stay where it is.
+        let command = if named_by(&target, admin).as_deref() == Some(admin) {
+            format!("rm {shown} && git worktree repair {to}")
+        } else {
+            format!("mv {shown} {aside} && git agent doctor --fix")
+        };
+        (
+            format!("in the place of the worktree of agent {id} is a symlink to {to}: {shown}"),
+            command,
+        )
+    } else {
+        let named = named_by(path, admin)?;
+        let mut worktrees = survey.worktrees.iter();
+        let other = worktrees.find(|other| ctx.repo.admin_dir(&other.name) == named)?;
+        let home = shell::path(&other.path);
+        let command = if named_by(&other.path, &named).as_deref() == Some(admin) {
+            format!("mv {shown} {aside} && mv {home} {shown} && mv {aside} {home}")
+        } else if other.path.symlink_metadata().is_err() {
+            format!("mv {shown} {home} && git agent doctor --fix")
+        } else {
+            format!("mv {shown} {aside} && git agent doctor --fix")
+        };
+        let name = other.name.replace("agent-", "agent ");
+        (format!("in the place of the worktree of agent {id} is that of {name}: {shown}"), command)
+    };
+    Some(DoctorFinding::report(Sign::WorktreeUnlinked, what, command))
 }
 
 /// A worktree whose `.git` file was removed, or replaced by what leads to no worktree.
