@@ -36,6 +36,11 @@ pub(super) fn asked(arguments: &[OsString], ui: &mut Ui) -> Result<Option<Exit>>
         let found = named.as_str().map(|who| ctx.ledger().find(who));
         found.is_some_and(|found| found.is_ok_and(|agent| agent.id == own))
     };
+    if named.is_none() && (verb == "train" || fields.contains_key("all")) {
+        let what = format!("an agent names those that its {verb} lands");
+        return Err(Error::new(Code::Usage, what)
+            .hint(format!("to land some of yours, run git agent {verb} <agent>...")));
+    }
     if !["spawn", "run", "wait"].contains(&verb.as_str()) && named.is_none_or(is_own) {
         return Ok(None);
     }

@@ -167,6 +167,8 @@ fn a_lead_gets_nothing_that_it_may_not_do_itself() {
         no git-agent train mine --into main
         no git-agent train mine --push
         no git-agent train --all
+        no git-agent train
+        no git-agent retry mine
         no git-agent amend mine --scope '**'
         # Written by hand, and there only when it is whole: half a request is none.
         ask() { echo "$1" > "$GIT_AGENT_SPOOL/.$2"; mv "$GIT_AGENT_SPOOL/.$2" "$GIT_AGENT_SPOOL/$2.json"; }
@@ -204,6 +206,9 @@ fn a_lead_gets_nothing_that_it_may_not_do_itself() {
     let notes = notes["messages"].as_array().expect("messages");
     assert_eq!(notes.len(), 2, "{notes:?}");
     assert!(said.contains("out-of-scope") && said.contains("orchestrator-only"), "{said}");
+    // Neither that it lands nothing, nor that the task is gone.
+    assert_eq!(said.matches("names those that its train lands").count(), 2, "{said}");
+    assert!(said.contains("inside the sandbox only"), "{said}");
 }
 
 #[test]

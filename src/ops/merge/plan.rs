@@ -495,7 +495,10 @@ fn require_here(ctx: &Ctx, agent: &Agent, target: &str) -> Result<()> {
     if let Some(below) = ctx.ledger().last_with_branch(target)? {
         error = error.remedy("to bring it back", Remedy::Reopen(below.id.short()));
     }
-    Err(if spawn_commit::settings_apart(&ctx.repo, agent)?.is_some() {
+    // A lead's children have settings apart, too, and its branch was never fetched.
+    let is_fetched = !target.starts_with(agent_branch::AGENTS_BRANCHES)
+        && spawn_commit::settings_apart(&ctx.repo, agent)?.is_some();
+    Err(if is_fetched {
         error.hint(format!(
             "to land on the branch that it was fetched from, run git agent merge {id} --push"
         ))

@@ -34,7 +34,7 @@ mod scope_conflicts;
 mod setup;
 mod start;
 
-use crate::agents::authority::require_no_recursion;
+use crate::agents::authority::{require_no_recursion, require_whole_view};
 use crate::agents::parallel::Queue;
 use crate::agents::work::base_of;
 use crate::agents::{Ctx, clone, layered, lookup, own_changes, parallel, task_copy, worktree};
@@ -143,10 +143,12 @@ pub struct EarlierTask {
 ///
 /// # Errors
 /// `agent-unknown`, `agent-ambiguous`; `agent-state` for one that is still at work, and where the task is not in this clone or was
-/// changed; `base-not-commit` where its branch is gone; those of the ledger.
+/// changed; `base-not-commit` where its branch is gone; `orchestrator-only` in a sandbox; those of the ledger.
 pub fn earlier_task(ctx: &Ctx, who: &str, base: Option<&str>) -> Result<EarlierTask> {
     // Before it is said what would let another one be spawned.
     require_no_recursion(&ctx.env)?;
+    // The tasks of others are hidden there, and look as if they were gone.
+    require_whole_view(ctx)?;
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     agent.require_understood()?;
     let state = status::state(ctx, &agent);
