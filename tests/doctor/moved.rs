@@ -68,6 +68,24 @@ fn a_worktree_that_was_moved_behind_a_symlink_is_found_where_it_is() {
     assert_eq!(status(&place), before);
 }
 
+/// Git follows the link and works; what removes directories does not.
+#[test]
+fn worktrees_whose_parent_was_moved_behind_a_symlink_can_be_moved_back_and_discarded() {
+    let patient = Patient::new();
+    let (parent, place) =
+        (patient.top.parent().expect("above"), patient.repo.path().with_file_name("bigger"));
+    fs::rename(parent, &place).expect("moved");
+    symlink(&place, parent).expect("linked");
+    let refused = patient.repo.agent(&["discard", &patient.id]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    let command = said.lines().find_map(|line| line.split_once("leads to, run ")).expect(&said).1;
+    let done = isolated("sh", &patient.repo.path()).args(["-c", command]).status();
+    assert!(done.expect("starts").success(), "{command}");
+    patient.repo.agent_json(&["discard", &patient.id]);
+    assert!(!patient.top.exists());
+}
+
 #[test]
 fn worktrees_in_the_place_of_others_are_moved_back() {
     let repo = TestRepo::with_commit();

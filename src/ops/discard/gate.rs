@@ -269,13 +269,22 @@ fn files_of(place: &Place, linked: Option<&Path>) -> Result<Option<PathBuf>> {
             continue;
         };
         let (shown, word) = (path.display(), shell::path(&path));
-        let real = fs::canonicalize(&path).at("could not resolve", &path);
         // A row names this path. Through a symlink on the way another directory would be removed.
-        if !metadata.is_dir() || real? != path {
-            return Err(refused(format!(
-                "{shown} is not the directory that was made there, or is reached through a symlink"
-            ))
-            .hint(format!("to see what it is, run ls -ld {word}")));
+        if let Some(link) = path.ancestors().find(|place| place.is_symlink()) {
+            let error =
+                refused(format!("{shown} is reached through a symlink, {}", link.display()));
+            if link == path {
+                return Err(error.remedy("to see what can be done", Remedy::Examine));
+            }
+            let target = fs::canonicalize(link).at("could not resolve", link)?;
+            let (word, target) = (shell::path(link), shell::path(&target));
+            return Err(error.hint(format!(
+                "to move back what it leads to, run rm {word} && mv {target} {word}"
+            )));
+        }
+        if !metadata.is_dir() {
+            return Err(refused(format!("{shown} is not the directory that was made there"))
+                .hint(format!("to see what it is, run ls -ld {word}")));
         }
         if !belongs_to(&path, &place.admin_dir) && !is_unclaimed(&path, place, linked) {
             let what = format!("{shown} does not say that it is this agent's worktree");
