@@ -75,14 +75,10 @@ pub(in crate::ops) fn unmatched(
     whitelist: &[Glob],
     (denylist, opened): (&[Glob], &Opened),
 ) -> Result<Vec<(Glob, String)>> {
-    let compile = |whitelist: &[Glob], denylist: &[Glob]| {
-        Scope::new(whitelist, denylist).map_err(|rule| Error::new(Code::TaskInvalid, rule))
-    };
-    // All of them together may break a rule that none breaks alone.
-    compile(whitelist, denylist)?;
     let mut open = Unmatched::default();
     for glob in whitelist {
-        let scope = compile(std::slice::from_ref(glob), &[])?;
+        let scope = Scope::new(std::slice::from_ref(glob), &[]);
+        let scope = scope.map_err(|rule| Error::new(Code::TaskInvalid, rule))?;
         open.globs.push((glob, scope));
     }
     for tree in trees {
@@ -137,8 +133,9 @@ pub(in crate::ops) fn misread<'a>(
     globs: impl IntoIterator<Item = &'a Glob>,
 ) -> Result<Vec<String>> {
     let mut warnings = Vec::new();
-    // What is in a git directory is in no tree.
-    for glob in globs.into_iter().filter(|glob| !glob.needs_git_dir()) {
+    // Only brackets do not match themselves. What is in a git directory is in no tree.
+    let may_differ = |glob: &&Glob| glob.as_str().contains(['[', '{']) && !glob.needs_git_dir();
+    for glob in globs.into_iter().filter(may_differ) {
         let (name, below) = match glob.as_str().strip_suffix("/**") {
             Some(name) => (name, "/x"),
             None => (glob.as_str(), ""),
