@@ -12,9 +12,9 @@ use crate::domain::evidence::{CommandEnd, Commands, Landing, MergeOutcome};
 use crate::domain::folded_paths::by_code;
 use crate::domain::glob::{escaped, seen_from};
 use crate::domain::message::plain;
+use crate::domain::removal::IN_WORKTREE;
 use crate::domain::scope::is_control_file;
 use crate::domain::task::parse_duration;
-use crate::domain::violation::IN_WORKTREE;
 use crate::domain::{
     CommandRun, Finding, FindingCode, Quoted, State, Verdict, branch_name, bundle, shell,
 };

@@ -4,8 +4,9 @@
 use super::change::Change;
 use super::oid::Oid;
 use super::operation::Reverted;
+use super::removal::Parents;
 use super::report::{Audited, ReportRules, RoleReport};
-use super::violation::{Boundary, OtherNames, Parents};
+use super::violation::{Boundary, OtherNames};
 use crate::domain::named::named;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -35,6 +35,7 @@ pub mod prompt;
 pub mod quoted;
 pub mod redaction;
 pub mod ref_update;
+pub mod removal;
 pub mod report;
 pub mod repository_settings;
 pub mod role;

@@ -22,7 +22,16 @@ pub mod command;
 pub mod commit;
 pub mod config;
 pub mod diff;
-pub mod files;
+/// Going into directories, reading what an agent may have written, locking, removing; what an admin directory says.
+pub mod files {
+    pub mod admin_dir;
+    pub mod descent;
+    pub mod layer;
+    pub mod lock_file;
+    pub mod separate;
+    pub mod temporary;
+    pub mod untrusted;
+}
 /// Which commits belong to a history, and what one history has that another lacks.
 pub mod history {
     pub mod ancestry;

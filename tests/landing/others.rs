@@ -209,6 +209,46 @@ fn the_way_out_of_a_merge_of_another_agent_takes_none_of_its_work_over() {
     assert!(!files.contains("z.rs") && files.contains("three.rs"), "{files}");
 }
 
+/// As the branch of a lead is, on which the work of its agents landed.
+#[test]
+fn the_way_out_of_a_merged_commit_leaves_the_other_merges_as_they_are() {
+    let agent = Agent::new();
+    let off = ["-c", "core.hooksPath=/dev/null"];
+    let home = agent.git(&["symbolic-ref", "--short", "HEAD"]);
+    let side = |name: &str, write: &dyn Fn()| {
+        agent.git(&["checkout", "--quiet", "-b", name]);
+        write();
+        agent.git(&["add", "."]);
+        let trailer = format!("Agent-Id: {}", agent.id);
+        agent.git(&[&off[..], &["commit", "--quiet", "-m", name, "-m", &trailer]].concat());
+        agent.git(&["checkout", "--quiet", &home]);
+    };
+    side("one", &|| agent.write("src/one.rs", ""));
+    side("two", &|| {
+        agent.write("src/two.rs", "");
+        agent.write("docs/new.md", "");
+        agent.write("README.md", "# Other\n");
+    });
+    side("three", &|| agent.write("src/three.rs", ""));
+    for name in ["one", "two", "three"] {
+        let message = format!("merge {name}");
+        agent.git(&[&off[..], &["merge", "--quiet", "--no-ff", "-m", &message, name]].concat());
+    }
+    let subjects = || agent.git(&["log", "--format=%s", "main..HEAD"]);
+    let before = subjects();
+    agent.write("src/four.rs", "pub fn four() {}\n");
+    let verdict = agent.verify(&[]);
+    let findings = verdict["findings"].as_array().expect("findings");
+    let fix = findings.iter().find_map(|it| it["fix"].as_str()?.split_once(", run "));
+    let (_, command) = fix.expect("a command");
+    let status = Command::new("sh").args(["-c", command]).current_dir(&agent.worktree).status();
+    assert!(status.expect("starts").success(), "{command}");
+    assert_eq!(subjects(), before, "{command}");
+    let changed = agent.git(&["diff", "--name-only", "main", "HEAD"]);
+    assert_eq!(changed, "src/one.rs\nsrc/three.rs\nsrc/two.rs", "{command}");
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+}
+
 #[test]
 fn no_way_back_is_advised_for_a_commit_that_is_named() {
     let agent = ready();

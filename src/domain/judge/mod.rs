@@ -15,11 +15,10 @@ use super::finding::{Finding, FindingCode as Code};
 use super::oid::Oid;
 use super::operation::Reverted;
 use super::path::{Quoted, is_ignored_by_hfs};
+use super::removal::{in_worktree, out_of_branch, out_of_worktree, pathspec};
 use super::scope::Denied;
 use super::shell::word;
-use super::violation::{
-    BundleRule, Reason, Violation, in_worktree, out_of_branch, out_of_worktree, pathspec,
-};
+use super::violation::{BundleRule, Reason, Violation};
 use super::{branch_name, bundle};
 use crate::error::Remedy;
 use std::collections::{BTreeMap, HashSet};

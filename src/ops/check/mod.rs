@@ -9,7 +9,7 @@
 
 use crate::agents::scope_guard::agent_here;
 use crate::agents::{Ctx, ScopeGuard, Scratch, layered, lookup, work, worktree};
-use crate::domain::violation::{Parents, out_of_commit, out_of_worktree, pathspec};
+use crate::domain::removal::{Parents, out_of_commit, out_of_worktree, pathspec};
 use crate::domain::{Agent, BundleRule, Change, ChangeKind, Isolation, Oid, Violation, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;

@@ -13,8 +13,8 @@ use crate::domain::evidence::Contract;
 use crate::domain::finding::verdict_word;
 use crate::domain::guard::GuardRule;
 use crate::domain::judge::judge;
+use crate::domain::removal::IN_WORKTREE;
 use crate::domain::repository_settings::PATH;
-use crate::domain::violation::IN_WORKTREE;
 use crate::domain::{
     Change, Evidence, Finding, FindingCode, Glob, Oid, ReportRules, RepositorySettings, RoleSet,
     branch_name,
