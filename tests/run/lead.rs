@@ -1,5 +1,5 @@
-use crate::support::TestRepo;
 use crate::support::agent::{agent_command, describe, json_of};
+use crate::support::{TestRepo, git_in, isolated};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -123,7 +123,7 @@ fn a_lead_brings_three_agents_to_one_green_train_on_its_own_branch() {
     let expected = "more of its own\npart three\npart two\npart one\nthe lead's own\n";
     assert!(log.starts_with(expected), "{log}");
     let top = lead["worktree_abspath"].as_str().expect("a worktree");
-    assert_eq!(crate::support::git_in(top.as_ref(), ["status", "--porcelain"]), "");
+    assert_eq!(git_in(top.as_ref(), ["status", "--porcelain"]), "");
     stage.repo.agent_json(&["merge", "lead"]);
     let landed = stage.repo.git(["ls-tree", "--name-only", "main", "src/"]);
     for part in ["one", "two", "three", "own"] {
@@ -209,6 +209,47 @@ fn a_lead_gets_nothing_that_it_may_not_do_itself() {
     // Neither that it lands nothing, nor that the task is gone.
     assert_eq!(said.matches("names those that its train lands").count(), 2, "{said}");
     assert!(said.contains("inside the sandbox only"), "{said}");
+}
+
+/// A person may let one of its agents do more than the lead may. What the lead is told to do then takes that out, and nothing else.
+#[test]
+fn the_way_out_of_what_landed_on_a_lead_and_is_beyond_it_keeps_the_rest() {
+    let stage = Stage::new(
+        r#"exec 2> "$BESIDE/err" > "$BESIDE/out"
+        set -e
+        for part in one two three; do git-agent spawn -m "part $part" --name $part --new src/$part.txt; done
+        for part in one two three; do git-agent run $part --host claude; done"#,
+    );
+    stage.run(&[]);
+    stage.repo.agent_json(&["amend", "two", "--add-scope", "docs/**", "--new", "docs/**"]);
+    let two = stage.show("two");
+    let top = PathBuf::from(two["worktree_abspath"].as_str().expect("a worktree"));
+    fs::create_dir(top.join("docs")).expect("made");
+    fs::write(top.join("docs/new.md"), "new\n").expect("written");
+    fs::write(top.join("src/two.txt"), "two and more\n").expect("written");
+    stage.repo.agent_json(&["commit", "two", "-m", "more"]);
+    for part in ["one", "two", "three"] {
+        stage.repo.agent_json(&["mark", "done", part]);
+        stage.repo.agent_json(&["merge", part, "--no-ff"]);
+    }
+    let verdict = stage.repo.agent(&["verify", "lead", "--format=json"]).stdout;
+    let verdict: Value = serde_json::from_slice(&verdict).expect("JSON");
+    let findings = verdict["findings"].as_array().expect("findings").iter();
+    let fixes: Vec<_> = findings.map(|it| it["fix"].as_str().expect("a fix")).collect();
+    assert_eq!(fixes.len(), 1, "{verdict:#}");
+    let (_, command) = fixes[0].split_once(", run ").expect("a command");
+    let lead = stage.show("lead");
+    let top = lead["worktree_abspath"].as_str().expect("a worktree");
+    let done = isolated("sh", top.as_ref()).args(["-c", command]).status();
+    assert!(done.expect("starts").success(), "{command}");
+    let verdict = stage.repo.agent_json(&["verify", "lead"]);
+    assert_eq!(verdict["verdict"], "accept", "{verdict:#}");
+    let changed = git_in(top.as_ref(), ["diff", "--name-only", "main", "HEAD"]);
+    assert_eq!(changed, "src/one.txt\nsrc/three.txt\nsrc/two.txt");
+    let subjects = git_in(top.as_ref(), ["log", "--format=%s", "main..HEAD"]);
+    for part in ["part one", "part two", "part three", "more"] {
+        assert!(subjects.lines().any(|line| line == part), "{subjects}");
+    }
 }
 
 #[test]
@@ -338,7 +379,7 @@ fn what_landed_and_was_not_taken_over_is_in_the_worktree_when_the_lead_is_gone()
     let lead = stage.show("lead");
     let top = PathBuf::from(lead["worktree_abspath"].as_str().expect("a worktree"));
     assert!(top.join("src/one.txt").exists());
-    assert_eq!(crate::support::git_in(&top, ["status", "--porcelain"]), "");
+    assert_eq!(git_in(&top, ["status", "--porcelain"]), "");
 }
 
 #[test]

@@ -217,12 +217,14 @@ fn landed_on_it(ctx: &Ctx, subject: &LandingSubject) -> Result<HashSet<Oid>> {
             continue;
         }
         for event in ctx.ledger().events(other.spawn_commit)? {
-            if let What::Merged { commit, into, from: Some(from), .. } = event.what
-                && into == *branch
-                && [from, commit].iter().all(|oid| repo.has_object(*oid))
-                && repo.is_ancestor(commit, subject.tip)?
-            {
-                landed.extend(repo.commits_between(&[from], commit)?);
+            let What::Merged { commit, into, tip, from: Some(from) } = event.what else {
+                continue;
+            };
+            // All that was brought then: where the branch was rewritten since, it may hold a part of it.
+            for brought in [Some(commit), tip].into_iter().flatten() {
+                if into == *branch && [from, brought].iter().all(|oid| repo.has_object(*oid)) {
+                    landed.extend(repo.commits_between(&[from], brought)?);
+                }
             }
         }
     }
