@@ -7,7 +7,7 @@ use crate::agents::spool::{has_unheard_answer, post_spool};
 use crate::agents::{clone, host_session, publish};
 use crate::domain::event::Exited;
 use crate::domain::run::Outcome;
-use crate::domain::{Agent, HostSession, What};
+use crate::domain::{Agent, HostSession, Move, What};
 use crate::error::{Code, Result};
 use crate::git::files::lock_file;
 use crate::proc::supervisor;
@@ -65,7 +65,11 @@ pub(crate) fn run_at_rest(ctx: &Ctx, agent: Agent) -> Result<Agent> {
     }
     let is_left = publish::run_repo(ctx, &agent).is_some_and(|run_repo| run_repo.exists());
     let is_dead = liveness::of_run(ctx.repo.common_dir(), &agent, run)? == Liveness::Dead;
-    if !(is_dead || is_left) || record_crashed_run(ctx, &agent)?.is_none() {
+    let owes_verdict = liveness::owes_verdict(ctx, &agent)?;
+    if !(is_dead || is_left || owes_verdict) {
+        return Ok(agent);
+    }
+    if record_crashed_run(ctx, &agent)?.is_none() && !owes_verdict {
         return Ok(agent);
     }
     let row = ctx.ledger().agent(agent.spawn_commit)?;
@@ -88,6 +92,7 @@ pub(crate) fn record_crashed_run_locked(
     let Some(run) = dead else {
         // One that ended in order, but could not be published then.
         settle(ctx, agent)?;
+        record_unjudged(ctx, agent)?;
         return Ok(None);
     };
     // Published before the end is recorded: after a kill in between the run still counts as dead
@@ -102,12 +107,38 @@ pub(crate) fn record_crashed_run_locked(
     let place = layout::runs_dir(common, agent.id);
     let is_unheard = has_unheard_answer(ctx, agent, &[&place]);
     exited(ctx, agent, run.number(), (outcome, is_unheard), None, session)?;
+    record_unjudged(ctx, agent)?;
     // No report of this run tells it, and who finds the run dead may have asked for something else: where a stash is kept stands in
     // the row.
     for text in warnings.iter().filter_map(|text| ctx.public_text(text, None).ok()) {
         ctx.ledger().append(agent.spawn_commit, &ctx.actor()?, What::Noted { text }, ctx.now())?;
     }
     Ok(Some(CrashRecovery { outcome, warnings }))
+}
+
+/// Records that nothing judged the work of the last run, where that is so.
+fn record_unjudged(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    let row = ctx.ledger().agent(agent.spawn_commit)?;
+    let agent = row.as_ref().unwrap_or(agent);
+    let Some(run) = &agent.run else { return Ok(()) };
+    if liveness::owes_verdict(ctx, agent)? {
+        tell_unjudged(ctx, agent, "the process that was to judge it was killed")?;
+    }
+    liveness::was_judged(ctx.repo.common_dir(), agent, run.number());
+    Ok(())
+}
+
+/// Takes back what the good end of a run said of the agent: work that cannot be judged is not done.
+///
+/// # Errors
+/// `agent-state` where the decision about it has been taken; those of the ledger.
+pub(crate) fn tell_unjudged(ctx: &Ctx, agent: &Agent, reason: &str) -> Result<()> {
+    let what = What::Unjudged { reason: reason.to_owned() };
+    ctx.ledger().append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+        row.unwrap_or(agent).may(Move::Reject)?;
+        Ok(what.clone())
+    })?;
+    Ok(())
 }
 
 /// Publishes what a run left in its repository, if one is there, and gives what the caller should know.

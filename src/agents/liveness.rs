@@ -3,7 +3,7 @@
 use crate::agents::ctx::Ctx;
 use crate::domain::event::Exited;
 use crate::domain::run::Outcome;
-use crate::domain::{Agent, AgentId, Run};
+use crate::domain::{Agent, AgentId, Run, State, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::supervisor;
 use crate::store::lock::Guard;
@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The ending of the empty file that stands beside the logs of a run in the background until its end is told of.
 const UNCOLLECTED: &str = "uncollected";
+
+/// The ending of the empty file that stands there from the beginning of a run until its work was judged.
+const UNJUDGED: &str = "unjudged";
 
 /// Whether a run goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,15 +85,75 @@ pub(crate) fn unrecorded_end(common_dir: &Path, agent: &Agent) -> Option<(Exited
 /// will be once it is.
 pub(crate) fn as_it_stands(ctx: &Ctx, agent: Agent) -> Agent {
     let common_dir = ctx.repo.common_dir();
-    if unrecorded_end(common_dir, &agent).is_none() {
+    let is_left = |agent: &Agent| is_left(common_dir, agent).unwrap_or(false);
+    if unrecorded_end(common_dir, &agent).is_none() && !is_left(&agent) {
         return agent;
     }
     // The run may have ended after its row was read: it is in the row before its lock is free.
     let agent = ctx.ledger().agent(agent.spawn_commit).ok().flatten().unwrap_or(agent);
     match unrecorded_end(common_dir, &agent) {
+        Some((exited, _)) if is_left(&agent) => unjudged(agent.with_run_ended(&exited)),
         Some((exited, _)) => agent.with_run_ended(&exited),
+        None if is_left_unjudged(ctx, &agent).unwrap_or(false) => unjudged(agent),
         None => agent,
     }
+}
+
+/// An agent whose work was not judged, which is not done.
+fn unjudged(agent: Agent) -> Agent {
+    let state = if agent.state == State::Done { State::Idle } else { agent.state };
+    Agent { state, ..agent }
+}
+
+/// Notes that the work of a run is to be judged once its command has ended.
+///
+/// # Errors
+/// Those of [`fsx::write_private`].
+pub(crate) fn is_to_judge(common_dir: &Path, agent: &Agent, number: u32) -> Result<()> {
+    fsx::write_private(&log(common_dir, agent, number, UNJUDGED), b"")
+}
+
+/// Notes that it was, or that there was nothing to be judged.
+pub(crate) fn was_judged(common_dir: &Path, agent: &Agent, number: u32) {
+    let _ = fs::remove_file(log(common_dir, agent, number, UNJUDGED));
+}
+
+/// Whether nothing is at work for an agent whose last run is noted as to be judged.
+fn is_left(common_dir: &Path, agent: &Agent) -> Result<bool> {
+    let Some(run) = &agent.run else { return Ok(false) };
+    let is_noted = log(common_dir, agent, run.number(), UNJUDGED).exists();
+    Ok(is_noted && !is_at_work(common_dir, agent, run)?)
+}
+
+/// As [`owes_verdict`], for a caller that does not know whether something is at work for the agent.
+///
+/// # Errors
+/// Those of the ledger; `io`.
+pub(crate) fn is_left_unjudged(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    Ok(is_left(ctx.repo.common_dir(), agent)? && owes_verdict(ctx, agent)?)
+}
+
+/// Whether the last run of an agent ended well, and what was to judge it was killed before it had a verdict. The caller knows that
+/// nothing is at work for the agent.
+///
+/// # Errors
+/// Those of the ledger.
+pub(crate) fn owes_verdict(ctx: &Ctx, agent: &Agent) -> Result<bool> {
+    let Some(run) = &agent.run else { return Ok(false) };
+    let is_success = run.end.as_ref().is_some_and(|(end, _)| end.is_success());
+    let is_noted = log(ctx.repo.common_dir(), agent, run.number(), UNJUDGED).exists();
+    if !is_success || !is_noted {
+        return Ok(false);
+    }
+    let events = ctx.ledger().events(agent.spawn_commit)?;
+    let is_about_work = |what: &&What| {
+        matches!(
+            what,
+            What::Exited(_) | What::Verified(_) | What::Unjudged { .. } | What::Done { .. }
+        )
+    };
+    let last = events.iter().rev().map(|event| &event.what).find(is_about_work);
+    Ok(matches!(last, Some(What::Exited(_))))
 }
 
 /// Whether a process of ours is at work for an agent because of its last run: its command, or judging it.

@@ -79,8 +79,13 @@ pub(super) fn line(waited: &Waited) -> String {
         _ => paint(BAD, &end),
     };
     let report = waited.report.as_ref();
-    let verdict = report.and_then(|report| report["verdict"].as_str());
-    let verdict = verdict.map_or(String::new(), |verdict| format!(", verdict {verdict}"));
+    let told = report.and_then(|report| report.get("verdict"));
+    let is_unjudged = told.is_some_and(Value::is_null) || row.verdict == Some(None);
+    let verdict = match told.and_then(Value::as_str) {
+        Some(verdict) => format!(", verdict {verdict}"),
+        None if is_unjudged => ", and its work was not judged".to_owned(),
+        None => String::new(),
+    };
     let is_waiting = report.is_some_and(|report| report["waiting"] == true);
     let waits = if is_waiting { ", waits for an answer" } else { "" };
     let id = paint(BOLD, &row.agent_id[..8]);

@@ -47,6 +47,8 @@ pub struct RunRow {
     /// What its host told of its session.
     #[serde(flatten)]
     pub session: SessionReport,
+    /// Null where its command ended well and what was to judge the work was killed.
+    pub verdict: Option<Option<&'static str>>,
     /// The log of its standard output, absolute.
     pub stdout_path: String,
     /// The log of its standard error, absolute.
@@ -98,6 +100,7 @@ impl RunRow {
             },
             sandbox: run.started.sandbox.clone().map(|enforced| Fenced { enforced }),
             session: facts.map(|facts| SessionReport::from(&facts.session)).unwrap_or_default(),
+            verdict: None,
             stdout_path: path("out"),
             stderr_path: path("err"),
             age_seconds: (ctx.now() - run.began).num_seconds().max(0),

@@ -145,6 +145,38 @@ fn the_next_run_records_a_dead_one_by_itself() {
     );
 }
 
+/// A person takes a run that ended well for judged.
+#[test]
+fn work_of_which_the_judge_was_killed_is_not_done() {
+    let is_judged = |step: &str| step == "verified";
+    for step in ["ended", "exited", "verified"] {
+        for asked in ["wait", "doctor", "verify"] {
+            let (repo, id) = spawned(TASK);
+            die_at(&repo, &id, step, "true");
+            let state = || repo.agent_json(&["show", &id])["state"].clone();
+            last_run(&repo, &id);
+            assert_eq!(state(), "idle", "after {step}");
+            let found: &[&str] = if is_judged(step) { &[] } else { &["runs.dead"] };
+            assert_eq!(problems(&repo, &[]), found, "after {step}");
+            match asked {
+                "doctor" => assert!(problems(&repo, &["--fix"]).is_empty(), "after {step}"),
+                verb => drop(repo.agent(&[verb, &id])),
+            }
+            let told = repo.agent(&["wait", &id, "--format=json"]);
+            let report: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+            assert_eq!(told.status.code(), Some(1), "after {step}: {report:#}");
+            let log = events(&repo, &id);
+            let unjudged = log.iter().filter(|line| line.starts_with("unjudged")).count();
+            assert_eq!(unjudged, usize::from(!is_judged(step)), "after {step}: {log:?}");
+            if !is_judged(step) {
+                assert_eq!(report["runs"][0]["verdict"], Value::Null, "after {step}: {report:#}");
+                assert_eq!(report["runs"][0]["status"], "failed", "after {step}: {report:#}");
+            }
+            assert_eq!(problems(&repo, &[]), [] as [&str; 0], "after {step}");
+        }
+    }
+}
+
 #[test]
 fn a_stash_of_a_run_that_was_killed_is_named_in_the_row() {
     if crate::sandbox::level().is_none() {

@@ -226,6 +226,9 @@ pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
             None if is_unpublished(ctx, agent)? => {
                 format!("what a run of agent {short} committed is not published")
             }
+            None if liveness::is_left_unjudged(ctx, agent)? => {
+                format!("the last run of agent {short} was killed before its work was judged")
+            }
             None => continue,
         };
         let agent = agent.clone();
@@ -240,7 +243,7 @@ pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
                     )
                 }
                 None if is_unpublished(ctx, &agent)? => "could not be published".to_owned(),
-                None => "published what was left, unless a process is at work for it".to_owned(),
+                None => "recorded what was left, unless a process is at work for it".to_owned(),
             })
         }));
     }

@@ -181,12 +181,14 @@ fn work(
             file.as_deref().map(std::path::Path::new),
         )?;
     }
-    if ended.is_success() && is_judged(plan, agent, policy.as_ref()) {
-        if plan.options.commit {
+    if ended.outcome.is_success() && is_judged(plan, agent, policy.as_ref()) {
+        if plan.options.commit && !ended.interrupted {
             let refused = commit_work(ctx, agent).err();
             report.warnings.extend(refused.map(|error| error.to_string()));
         }
-        let verdict = if ended.sandbox.is_left_over {
+        let verdict = if ended.interrupted {
+            Err(Error::new(Code::AgentState, "a signal came when its command had ended"))
+        } else if ended.sandbox.is_left_over {
             Err(Error::new(Code::GitFailed, "what the command committed was not taken over"))
         } else {
             judge(ctx, agent)
@@ -197,11 +199,12 @@ fn work(
             Ok(verdict) => verdict.unreadable().map(str::to_owned),
         };
         if let Some(reason) = unjudged {
-            let untold = tell_unjudged(ctx, agent, &reason).err();
+            let untold = crash_recovery::tell_unjudged(ctx, agent, &reason).err();
             report.warnings.extend(untold.map(|error| error.to_string()));
         }
         report.judged(verdict);
     }
+    liveness::was_judged(ctx.repo.common_dir(), agent, report.run);
     // What it said of itself, which is recorded by now.
     // The command may have declared `done` or `fail`, which counts more than its status.
     let now = ctx.ledger().agent(agent.spawn_commit)?;
@@ -268,6 +271,9 @@ fn watch(
     let interrupts = Interrupts::hold()?;
     if plan.options.background {
         liveness::leave_uncollected(ctx.repo.common_dir(), agent, stage.number)?;
+    }
+    if !plan.options.no_verify {
+        liveness::is_to_judge(ctx.repo.common_dir(), agent, stage.number)?;
     }
     // The event comes first, so that a killed supervisor leaves a run to complete.
     let run = started(ctx, plan, agent, stage)?;
@@ -429,16 +435,6 @@ fn commit_work(ctx: &Ctx, agent: &Agent) -> Result<()> {
         Err(error) if !matches!(error.code(), Code::NothingToLand | Code::OutOfScope) => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Takes back what the good end of the run said of the agent: work that cannot be judged is not done.
-fn tell_unjudged(ctx: &Ctx, agent: &Agent, reason: &str) -> Result<()> {
-    let what = What::Unjudged { reason: reason.to_owned() };
-    ctx.ledger().append_if(agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
-        row.unwrap_or(agent).may(Move::Reject)?;
-        Ok(what.clone())
-    })?;
-    Ok(())
 }
 
 fn judge(ctx: &Ctx, agent: &Agent) -> Result<Verdict> {

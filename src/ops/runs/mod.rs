@@ -8,7 +8,7 @@ use crate::agents::authority::require_own;
 use crate::agents::current::CurrentAgent;
 use crate::agents::{Ctx, crash_recovery, liveness, lookup};
 use crate::domain::run::Outcome;
-use crate::domain::{Agent, Run};
+use crate::domain::{Agent, Event, Run, What};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::ops::run_row::{RunRow, SUCCESS};
 use crate::store::{layout, lock};
@@ -239,8 +239,8 @@ impl Waited {
     /// the run was no success.
     pub fn exit_status(&self) -> u8 {
         let told = self.report.as_ref().and_then(|report| report["status"].as_str());
-        match (self.row.exit_code, told) {
-            (Some(0), Some(status)) => u8::from(status != SUCCESS),
+        match (self.row.exit_code, told.unwrap_or(self.row.status)) {
+            (Some(0), status) => u8::from(status != SUCCESS),
             (code, _) => code.unwrap_or(0),
         }
     }
@@ -346,7 +346,20 @@ fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
     let report = liveness::load_report(common_dir, &one.agent, one.run.number())?;
     // It counts as told from here on, so that the next `wait` does not wait for it again.
     liveness::collect(common_dir, &one.agent, run);
-    Ok(Waited { row: RunRow::of(ctx, &one.agent, run, false), report })
+    let mut row = RunRow::of(ctx, &one.agent, run, false);
+    if report.is_none() && row.status == SUCCESS && was_unjudged(&events, run.number()) {
+        (row.status, row.verdict) = ("failed", Some(None));
+    }
+    Ok(Waited { row, report })
+}
+
+/// Whether nothing judged the work of a run after it had ended.
+fn was_unjudged(events: &[Event], number: u32) -> bool {
+    let has_ended =
+        |event: &&Event| !matches!(&event.what, What::Exited(exited) if exited.run == Some(number));
+    let since = events.iter().skip_while(has_ended);
+    let mut since = since.take_while(|event| !matches!(event.what, What::Started(_)));
+    since.any(|event| matches!(event.what, What::Unjudged { .. }))
 }
 
 // `logs`: what a run wrote to its streams.
