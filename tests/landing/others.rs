@@ -171,6 +171,26 @@ fn what_is_staged_in_a_worktree_without_a_directory_stops_the_landing() {
 }
 
 #[test]
+fn what_a_person_took_off_the_branch_lands_anew_as_advised() {
+    for goes_on in [false, true] {
+        let agent = ready();
+        answer(&agent, "merge", &["--no-ff"]);
+        agent.repo.git(["reset", "--quiet", "--hard", "HEAD~1"]);
+        if goes_on {
+            agent.repo.write("other.txt", "other\n");
+            agent.repo.commit_all("other");
+        }
+        let refused = run(&agent, "merge", &[]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let command = said.lines().find_map(|line| line.split_once("first run git agent "));
+        let words: Vec<_> = command.expect(&said).1.split(' ').collect();
+        assert!(agent.repo.agent(&words).status.success(), "{said}");
+        answer(&agent, "merge", &[]);
+        assert_eq!(agent.repo.git(["diff", "--name-only", "main", &agent.branch, "--", "src"]), "");
+    }
+}
+
+#[test]
 fn a_message_is_refused_where_no_commit_is_made_for_it() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");
@@ -234,7 +254,11 @@ fn the_way_out_of_a_merged_commit_leaves_the_other_merges_as_they_are() {
         let message = format!("merge {name}");
         agent.git(&[&off[..], &["merge", "--quiet", "--no-ff", "-m", &message, name]].concat());
     }
-    let subjects = || agent.git(&["log", "--format=%s", "main..HEAD"]);
+    // Those of one second are told in any order.
+    let subjects = || {
+        let log = agent.git(&["log", "--format=%s", "main..HEAD"]);
+        log.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
     let before = subjects();
     agent.write("src/four.rs", "pub fn four() {}\n");
     let verdict = agent.verify(&[]);

@@ -455,7 +455,7 @@ fn landed_elsewhere(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<Error
         }
     }
     Ok(Error::new(Code::AgentState, format!("{landed}, which {branch} does not hold any more"))
-        .hint(format!("to land it anew, first run git agent undo {short}")))
+        .hint(format!("to land it anew, first run git agent mark done {short}")))
 }
 
 /// Why judging failed: a concurrent removal of the agent took away what was to be judged.
