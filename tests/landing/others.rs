@@ -191,6 +191,21 @@ fn what_a_person_took_off_the_branch_lands_anew_as_advised() {
 }
 
 #[test]
+fn it_is_told_where_work_lands_of_which_a_part_may_be_lost() {
+    let repo = TestRepo::with_commit();
+    let report = repo.agent_json(&["spawn", "write it", "--scope=src"]);
+    let agent = Agent::told_of(repo, &report);
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    fs::remove_dir_all(&agent.worktree).expect("removed");
+    for arguments in [&["--dry-run"][..], &[]] {
+        let report = answer(&agent, "merge", arguments);
+        let warnings = report["warnings"].to_string();
+        assert!(warnings.contains("only what it had committed lands"), "{report:#}");
+    }
+}
+
+#[test]
 fn a_message_is_refused_where_no_commit_is_made_for_it() {
     let agent = Agent::new();
     agent.write("src/two.rs", "pub fn two() {}\n");

@@ -16,7 +16,7 @@ use crate::git::config::Identities;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, Repo, Tip, landing};
 use crate::ops::merge::{
-    LandingReport, LandingState, MergePlan, Method, hold, land_alone, remote, unpublished,
+    LandingReport, LandingState, MergePlan, Method, hold, land_alone, remote, untold,
 };
 use crate::proc::signals::Deferred;
 use crate::store::ledger::RecordedLanding;
@@ -203,7 +203,7 @@ fn outcome_of(
         Some(one) => {
             report.committed = (one.tip != plan.work.tip).then(|| one.tip.to_hex());
             report.warnings.extend(one.warning(plan));
-            report.warnings.extend(unpublished(ctx, plan));
+            report.warnings.extend(untold(ctx, plan));
             (one.tip, one.commit, Some(one.from))
         }
         None => {

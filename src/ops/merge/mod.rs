@@ -23,6 +23,7 @@ mod plan;
 mod remote;
 
 use crate::agents::branch_swap::pull;
+use crate::agents::worktree::AgentWorktree;
 use crate::agents::{Ctx, at_work, liveness, worktree};
 use crate::domain::change::Content;
 use crate::domain::evidence::MergeOutcome;
@@ -357,6 +358,18 @@ impl LandingReport {
             worktrees: tops.map(|top| top.to_string_lossy().into_owned()).collect(),
         }
     }
+}
+
+/// What the caller should know of work that lands although it may not be all.
+fn untold(ctx: &Ctx, plan: &MergePlan) -> Vec<String> {
+    let id = plan.agent.id;
+    let known = ctx.repo.worktree(&layout::worktree_name(id));
+    let lost = known.filter(|_| AgentWorktree::of(&ctx.repo, id).is_none());
+    let lost = lost.map(|lost| {
+        let (place, id) = (lost.path.display(), id.short());
+        format!("the worktree of agent {id} is not there, so only what it had committed lands: {place}")
+    });
+    lost.into_iter().chain(unpublished(ctx, plan)).collect()
 }
 
 /// The warning that the work leads to commits of submodules which no other clone can fetch; `None` where it leads to none that are new.

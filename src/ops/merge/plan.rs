@@ -373,7 +373,7 @@ impl MergePlan {
             None => LandingState::Planned,
         };
         let mut report = LandingReport::new(ctx, self, state);
-        report.warnings.extend(super::unpublished(ctx, self));
+        report.warnings.extend(super::untold(ctx, self));
         report
     }
 }
