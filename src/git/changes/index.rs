@@ -499,7 +499,9 @@ pub(super) fn known_tree(file: impl Read, length: u64) -> Option<Oid> {
         let end = path.end + 8 - (path.end - at) % 8;
         let bytes = input.bytes.get(path.clone()).filter(|_| end <= input.read)?;
         let before = input.bytes.get(previous)?;
-        if memchr::memchr(0, bytes).is_some() || (passed > HEADER as u64 && before >= bytes) {
+        let goes_on = input.bytes.get(path.end) != Some(&0);
+        let is_cut = goes_on || memchr::memchr(0, bytes).is_some();
+        if is_cut || (passed > HEADER as u64 && before >= bytes) {
             return None;
         }
         passed += (end - at) as u64;

@@ -367,7 +367,9 @@ fn untold(ctx: &Ctx, plan: &MergePlan) -> Vec<String> {
     let lost = known.filter(|_| AgentWorktree::of(&ctx.repo, id).is_none());
     let lost = lost.map(|lost| {
         let (place, id) = (lost.path.display(), id.short());
-        format!("the worktree of agent {id} is not there, so only what it had committed lands: {place}")
+        format!(
+            "the worktree of agent {id} is not there, so only what it had committed lands: {place}"
+        )
     });
     lost.into_iter().chain(unpublished(ctx, plan)).collect()
 }
