@@ -358,15 +358,18 @@ fn a_worktree_beside_its_repository_is_found_again_after_a_move_and_left_to_the_
 }
 
 #[test]
-fn a_landing_on_a_branch_that_was_renamed_is_not_unproven() {
-    let repo = TestRepo::with_commit();
-    let spawned = repo.agent_json(&["spawn", "do the work", "--scope", "**", "--name=one"]);
-    let worktree = Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
-    std::fs::write(worktree.join("new"), "1\n").expect("written");
-    repo.agent_json(&["merge", "one"]);
-    repo.git(["branch", "--move", "main", "trunk"]);
-    let report = repo.agent_json(&["doctor"]);
-    assert!(!report.to_string().contains("landing-unproven"), "{report:#}");
+fn a_landing_on_a_branch_that_was_renamed_or_by_a_commit_that_was_amended_is_not_unproven() {
+    for words in [&["branch", "--move", "main", "trunk"][..], &["commit", "--amend", "-m", "mine"]]
+    {
+        let repo = TestRepo::with_commit();
+        let spawned = repo.agent_json(&["spawn", "do the work", "--scope", "**", "--name=one"]);
+        let worktree = Path::new(spawned["worktree_abspath"].as_str().expect("a path"));
+        std::fs::write(worktree.join("new"), "1\n").expect("written");
+        repo.agent_json(&["merge", "one"]);
+        repo.git(words);
+        let report = repo.agent_json(&["doctor"]);
+        assert!(!report.to_string().contains("landing-unproven"), "{report:#}");
+    }
 }
 
 #[test]

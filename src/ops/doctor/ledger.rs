@@ -13,6 +13,7 @@ use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{DOCTOR, DoctorFinding};
 use crate::ops::error_report::remedy_command;
 use crate::store::chain::recovery::{self, Condition};
+use crate::store::landed::landed_at;
 use crate::store::{Chain, chain, keep, layout, lock};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -149,8 +150,17 @@ fn unproven(ctx: &Ctx, agents: &[Agent]) -> Result<Option<DoctorFinding>> {
             .collect();
         let elsewhere = ctx.repo.unreachable(&there, &tips)?;
         let is_shown = |commit: &Oid| there.contains(commit) && !elsewhere.contains(commit);
-        let claims = claims.into_iter();
-        unproven.extend(claims.filter(|(_, commit)| !is_shown(commit)));
+        let mut claims: Vec<_> =
+            claims.into_iter().filter(|(_, commit)| !is_shown(commit)).collect();
+        // The branch may have the work by another commit than the one that brought it, as after a `git commit --amend`.
+        for tip in &tips {
+            let here = claims.iter().filter_map(|(agent, _)| Some((*agent, agent.landed_tip?)));
+            let here = here.filter(|(_, landed)| ctx.repo.has_object(*landed));
+            let questions = here.map(|(agent, landed)| (agent, landed, *tip)).collect();
+            let answers = landed_at(&ctx.repo, questions);
+            claims.retain(|(agent, _)| !matches!(answers.get(&agent.id), Some(Ok(true))));
+        }
+        unproven.extend(claims);
     }
     let Some((first, _)) = unproven.first() else {
         return Ok(None);
