@@ -360,8 +360,9 @@ fn what_became_of_a_landing_decides_what_is_advised() {
     assert!(!said(&["undo"]).contains("--revert"));
     // Dropped.
     team.repo.git(["reset", "--quiet", "--hard", &before]);
-    assert!(said(&["merge", id]).contains("git agent undo"), "{}", said(&["merge", id]));
-    team.json(&["undo", id]);
+    let refused = said(&["merge", id]);
+    assert!(refused.contains("git agent mark done"), "{refused}");
+    team.json(&["mark", "done", id]);
     team.json(&["merge", id]);
     assert!(team.repo.path().join("src/file-0.rs").exists());
 }
