@@ -124,7 +124,7 @@ fn record_unjudged(ctx: &Ctx, agent: &Agent) -> Result<()> {
     if liveness::owes_verdict(ctx, agent)? {
         tell_unjudged(ctx, agent, "the process that was to judge it was killed")?;
     }
-    liveness::was_judged(ctx.repo.common_dir(), agent, run.number());
+    liveness::owe_no_verdict(ctx.repo.common_dir(), agent, run.number());
     Ok(())
 }
 

@@ -109,12 +109,12 @@ fn unjudged(agent: Agent) -> Agent {
 ///
 /// # Errors
 /// Those of [`fsx::write_private`].
-pub(crate) fn is_to_judge(common_dir: &Path, agent: &Agent, number: u32) -> Result<()> {
+pub(crate) fn owe_verdict(common_dir: &Path, agent: &Agent, number: u32) -> Result<()> {
     fsx::write_private(&log(common_dir, agent, number, UNJUDGED), b"")
 }
 
 /// Notes that it was, or that there was nothing to be judged.
-pub(crate) fn was_judged(common_dir: &Path, agent: &Agent, number: u32) {
+pub(crate) fn owe_no_verdict(common_dir: &Path, agent: &Agent, number: u32) {
     let _ = fs::remove_file(log(common_dir, agent, number, UNJUDGED));
 }
 

@@ -204,7 +204,7 @@ fn work(
         }
         report.judged(verdict);
     }
-    liveness::was_judged(ctx.repo.common_dir(), agent, report.run);
+    liveness::owe_no_verdict(ctx.repo.common_dir(), agent, report.run);
     // What it said of itself, which is recorded by now.
     // The command may have declared `done` or `fail`, which counts more than its status.
     let now = ctx.ledger().agent(agent.spawn_commit)?;
@@ -273,7 +273,7 @@ fn watch(
         liveness::leave_uncollected(ctx.repo.common_dir(), agent, stage.number)?;
     }
     if !plan.options.no_verify {
-        liveness::is_to_judge(ctx.repo.common_dir(), agent, stage.number)?;
+        liveness::owe_verdict(ctx.repo.common_dir(), agent, stage.number)?;
     }
     // The event comes first, so that a killed supervisor leaves a run to complete.
     let run = started(ctx, plan, agent, stage)?;
