@@ -44,7 +44,7 @@ codes! {
     SpawnAbandoned, "spawns.abandoned", Problem, "A spawn was interrupted; a branch, a worktree and a row may be half made.";
     SpawnUnfinished, "spawns.unfinished", Problem, "The ledger says that an agent is being made, and no process is making it.";
     LockUnfinished, "spawns.lock-unfinished", Problem, "A worktree is locked as being made by a process that is gone.";
-    RunDead, "runs.dead", Problem, "The row says that a command is at work for the agent, and its supervisor was killed.";
+    RunDead, "runs.dead", Problem, "A supervisor was killed: the row says that a command is at work for the agent, or takes work for done that nothing judged.";
     RunRefused, "runs.refused", Problem, "What the agent committed last is not on its branch, so its work is neither judged nor landed.";
     VerifyLeft, "verify.left-over", Problem, "An unused worktree takes up space and shows in git worktree list.";
     DirectoryGone, "worktrees.directory-gone", Problem, "The index of the worktree may hold staged work that is nowhere else.";
