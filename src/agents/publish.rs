@@ -113,10 +113,22 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, heads: &Heads) -> R
     };
     let others = heads.others.iter().map(|(name, oid)| (name, commit_of(*oid)));
     let others: BTreeMap<&String, Option<Oid>> = others.collect();
-    let unnamed = others.values().copied().flatten().chain(detached.and_then(commit_of));
-    // Mostly all that a log names is where the branch is now, and git need not be asked.
+    // What was the repository's own as the run began is there, and may have gone on by a few commits since.
+    let is_own = |name: &str, oid: Oid| {
+        let now = ctx.repo.tip(name).ok().and_then(|tip| tip.oid());
+        now.is_some_and(|now| ctx.repo.line(oid, now).is_some())
+    };
+    let made = others.iter().filter_map(|(name, oid)| Some((name, (*oid)?)));
+    let made = made.filter(|(name, oid)| !is_own(name, *oid)).map(|(_, oid)| oid);
+    let unnamed = made.chain(detached.and_then(commit_of));
+    // Mostly all that a log names is where the branch is now, or where the agent began, to which the keep chain leads, and git
+    // need not be asked.
     let named = agent.branch.as_deref().map(|branch| ctx.repo.tip(branch)).transpose()?;
-    let unnamed = unnamed.filter(|oid| named != Some(Tip::At(*oid)));
+    let base = agent.base.as_ref().map(|base| base.oid);
+    let is_known = |oid: &Oid| {
+        named == Some(Tip::At(*oid)) || *oid == agent.spawn_commit || Some(*oid) == base
+    };
+    let unnamed = unnamed.filter(|oid| !is_known(oid));
     let (fresh, broken) = whole(ctx, unnamed.collect());
     // No branch will name them, so without the keep chain the next `git gc` would remove them.
     if !fresh.is_empty() {
