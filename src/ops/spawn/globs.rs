@@ -75,10 +75,14 @@ pub(in crate::ops) fn unmatched(
     whitelist: &[Glob],
     (denylist, opened): (&[Glob], &Opened),
 ) -> Result<Vec<(Glob, String)>> {
+    let compile = |whitelist: &[Glob]| {
+        Scope::new(whitelist, &[]).map_err(|rule| Error::new(Code::TaskInvalid, rule))
+    };
+    // All of them together may break a rule that none breaks alone.
+    compile(whitelist)?;
     let mut open = Unmatched::default();
     for glob in whitelist {
-        let scope = Scope::new(std::slice::from_ref(glob), &[]);
-        let scope = scope.map_err(|rule| Error::new(Code::TaskInvalid, rule))?;
+        let scope = compile(std::slice::from_ref(glob))?;
         open.globs.push((glob, scope));
     }
     for tree in trees {

@@ -8,6 +8,7 @@ use crate::domain::named::hex;
 use crate::domain::persona::Character;
 use crate::domain::project::{ProjectSettings, Projects};
 use crate::domain::repository_settings::HookMoment;
+use crate::domain::role::DEFAULT_DENYLIST;
 use crate::domain::scope::{Opened, control_files, deny_control_files};
 use crate::domain::task::{DESCRIPTION_CHARS, TaskOptions};
 use crate::domain::{
@@ -310,6 +311,7 @@ impl<'a> Planner<'a> {
         if checked.is_typed {
             self.warnings.extend(scope_here(self.ctx, task, projects));
         }
+        let is_usual = denylist.iter().all(|glob| DEFAULT_DENYLIST.contains(&glob.as_str()));
         let (mut opened, mut kept_out) = (Opened::new(), None);
         if (checked.is_typed || checked.was_accepted) && role.edits {
             // A typed task that may touch everything hardly means the files that decide what other people's programs run.
@@ -318,6 +320,11 @@ impl<'a> Planner<'a> {
                 kept_out = globs::control_file(&self.ctx.repo, trees, &controls)?;
             }
             opened = deny_control_files(&mut denylist, controls);
+            // With these a list may be longer than globset holds; the usual one is not.
+            if !is_usual {
+                Scope::new(&task.whitelist, &denylist)
+                    .map_err(|rule| Error::new(Code::TaskInvalid, rule))?;
+            }
         }
         // The policy says the same of the same set of globs, in whatever order its sources named them.
         denylist.sort_unstable();
