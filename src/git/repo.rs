@@ -106,7 +106,9 @@ impl Repo {
         let objects = self.common_dir.join("objects");
         let list = untrusted::log(&objects, Path::new("info/alternates"));
         let lines = list.split(|&byte| byte == b'\n');
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+        // A comment, or a name that git has quoted.
+        let is_plain = |line: &&[u8]| line.first().is_some_and(|byte| !b"#\"".contains(byte));
+        let lines = lines.filter(is_plain);
         let mut places = lines.map(|line| objects.join(OsStr::from_bytes(line)));
         places.find(|place| !place.is_dir())
     }
