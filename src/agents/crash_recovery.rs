@@ -92,7 +92,7 @@ pub(crate) fn record_crashed_run_locked(
     let Some(run) = dead else {
         // One that ended in order, but could not be published then.
         settle(ctx, agent)?;
-        record_unjudged(ctx, agent)?;
+        record_unjudged(ctx, row.as_ref().unwrap_or(agent))?;
         return Ok(None);
     };
     // Published before the end is recorded: after a kill in between the run still counts as dead
@@ -107,7 +107,8 @@ pub(crate) fn record_crashed_run_locked(
     let place = layout::runs_dir(common, agent.id);
     let is_unheard = has_unheard_answer(ctx, agent, &[&place]);
     exited(ctx, agent, run.number(), (outcome, is_unheard), None, session)?;
-    record_unjudged(ctx, agent)?;
+    let row = ctx.ledger().agent(agent.spawn_commit)?;
+    record_unjudged(ctx, row.as_ref().unwrap_or(agent))?;
     // No report of this run tells it, and who finds the run dead may have asked for something else: where a stash is kept stands in
     // the row.
     for text in warnings.iter().filter_map(|text| ctx.public_text(text, None).ok()) {
@@ -116,10 +117,8 @@ pub(crate) fn record_crashed_run_locked(
     Ok(Some(CrashRecovery { outcome, warnings }))
 }
 
-/// Records that nothing judged the work of the last run, where that is so.
+/// Records that nothing judged the work of the last run of an agent, as its row is now, where that is so.
 fn record_unjudged(ctx: &Ctx, agent: &Agent) -> Result<()> {
-    let row = ctx.ledger().agent(agent.spawn_commit)?;
-    let agent = row.as_ref().unwrap_or(agent);
     let Some(run) = &agent.run else { return Ok(()) };
     if liveness::owes_verdict(ctx, agent)? {
         tell_unjudged(ctx, agent, "the process that was to judge it was killed")?;

@@ -121,8 +121,11 @@ pub(crate) fn owe_no_verdict(common_dir: &Path, agent: &Agent, number: u32) {
 /// Whether nothing is at work for an agent whose last run is noted as to be judged.
 fn is_left(common_dir: &Path, agent: &Agent) -> Result<bool> {
     let Some(run) = &agent.run else { return Ok(false) };
-    let is_noted = log(common_dir, agent, run.number(), UNJUDGED).exists();
-    Ok(is_noted && !is_at_work(common_dir, agent, run)?)
+    Ok(is_to_be_judged(common_dir, agent, run) && !is_at_work(common_dir, agent, run)?)
+}
+
+fn is_to_be_judged(common_dir: &Path, agent: &Agent, run: &Run) -> bool {
+    log(common_dir, agent, run.number(), UNJUDGED).exists()
 }
 
 /// As [`owes_verdict`], for a caller that does not know whether something is at work for the agent.
@@ -141,8 +144,7 @@ pub(crate) fn is_left_unjudged(ctx: &Ctx, agent: &Agent) -> Result<bool> {
 pub(crate) fn owes_verdict(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     let Some(run) = &agent.run else { return Ok(false) };
     let is_success = run.end.as_ref().is_some_and(|(end, _)| end.is_success());
-    let is_noted = log(ctx.repo.common_dir(), agent, run.number(), UNJUDGED).exists();
-    if !is_success || !is_noted {
+    if !is_success || !is_to_be_judged(ctx.repo.common_dir(), agent, run) {
         return Ok(false);
     }
     let events = ctx.ledger().events(agent.spawn_commit)?;

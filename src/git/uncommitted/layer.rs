@@ -81,7 +81,7 @@ pub(super) struct Layered {
     pub(super) submodules: Vec<Vec<u8>>,
     /// The paths that are otherwise there than in the index.
     unstaged: BTreeSet<Vec<u8>>,
-    /// Files that are too long to be part of the tree, where these are named.
+    /// Files that cannot be part of the tree, where these are named.
     unwritable: Vec<Change>,
 }
 

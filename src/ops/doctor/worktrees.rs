@@ -208,8 +208,9 @@ fn moved_in(
         } else {
             format!("mv {shown} {aside} && git agent doctor --fix")
         };
-        let name = other.name.replace("agent-", "agent ");
-        (format!("in the place of the worktree of agent {id} is that of {name}: {shown}"), command)
+        let other = layout::agent_of_worktree(&other.name)
+            .map_or(other.name.clone(), |other| format!("agent {other}"));
+        (format!("in the place of the worktree of agent {id} is that of {other}: {shown}"), command)
     };
     Some(DoctorFinding::report(Sign::WorktreeUnlinked, what, command))
 }

@@ -222,7 +222,8 @@ fn landed_on_it(ctx: &Ctx, subject: &LandingSubject) -> Result<HashSet<Oid>> {
             };
             // All that was brought then: where the branch was rewritten since, it may hold a part of it.
             for brought in [Some(commit), tip].into_iter().flatten() {
-                if into == *branch && [from, brought].iter().all(|oid| repo.has_object(*oid)) {
+                let is_new = into == *branch && !landed.contains(&brought);
+                if is_new && [from, brought].iter().all(|oid| repo.has_object(*oid)) {
                     landed.extend(repo.commits_between(&[from], brought)?);
                 }
             }
