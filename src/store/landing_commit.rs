@@ -209,6 +209,23 @@ impl Ledger<'_> {
         Ok(agents)
     }
 
+    /// The agents whose work landed on a branch by commits that can be reached from `tip` and from none of `hidden`, by id.
+    ///
+    /// # Errors
+    /// `history-incomplete`, `repo-corrupt`, `git-failed`.
+    pub fn landed_between(&self, hidden: &[Oid], tip: Oid, branch: &str) -> Result<Vec<Agent>> {
+        let mut ids = BTreeSet::new();
+        for oid in self.repo().commits_between(hidden, tip)? {
+            ids.extend(names(&self.repo().read_commit(oid)?));
+        }
+        let mut agents = Vec::new();
+        for id in ids {
+            agents.extend(self.with_prefix(&id.hex())?);
+        }
+        agents.retain(|agent| agent.landed.as_ref().is_some_and(|(_, into)| into == branch));
+        Ok(agents)
+    }
+
     /// The agents that the note on a landed commit names.
     fn pointed_at(&self, commit: Oid) -> Result<BTreeSet<AgentId>> {
         let body = self.read(|tree| notes::body(self.repo(), tree, commit))?;

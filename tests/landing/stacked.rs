@@ -221,6 +221,26 @@ fn work_that_landed_on_an_agents_branch_lands_along_with_it() {
 }
 
 #[test]
+fn a_discard_names_the_work_that_landed_on_that_branch_alone() {
+    for way in ["--no-ff", "--ff-only", "--squash"] {
+        let pair = Pair::new();
+        pair.json(&["merge", &pair.above, way]);
+        let told = |words: &[&str]| {
+            let warnings = pair.json(words)["warnings"].to_string();
+            warnings.contains("goes with it") && warnings.contains(&pair.above[..8])
+        };
+        assert!(told(&["discard", &pair.below, "--dry-run"]), "{way}");
+        assert!(told(&["discard", &pair.below]), "{way}");
+    }
+    // Nothing goes with a branch whose work is on the target, too.
+    let pair = Pair::new();
+    pair.json(&["merge", &pair.above]);
+    pair.json(&["merge", &pair.below]);
+    let report = pair.json(&["discard", &pair.below]);
+    assert_eq!(report.get("warnings"), None, "{report}");
+}
+
+#[test]
 fn work_upon_what_a_forge_squashed_lands_after_that_was_collected() {
     let pair = Pair::new();
     // More came below, after the work above had begun.

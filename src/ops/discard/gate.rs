@@ -131,7 +131,8 @@ impl Remains {
             .iter()
             .filter(|_| branch.is_none())
             .filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
-        let (tip, losses) = tip_of(ctx, agent, branch.as_ref())?;
+        let (tip, mut losses) = tip_of(ctx, agent, branch.as_ref())?;
+        losses.extend(tip.and_then(|tip| goes_along(ctx, agent, tip)));
         let foreign_branch = named.next().cloned();
         let mut site = Remains { place: None, tip, losses, foreign_branch, branch };
         site.require_branch_free(agent, around)?;
@@ -195,6 +196,25 @@ fn tip_of(
     let known = [Some(agent.spawn_commit), base.map(|base| base.oid), target];
     let kept = ctx.repo.keepable([oid], &known.into_iter().flatten().collect())?;
     Ok((kept.commits().first().copied(), kept.losses()))
+}
+
+/// The sentence for agents that landed on this one's branch, whose work no other branch has; their rows go on to say `merged`.
+fn goes_along(ctx: &Ctx, agent: &Agent, tip: Oid) -> Option<String> {
+    if !agent.state.is_open() {
+        return None;
+    }
+    let base = agent.base.as_ref()?;
+    let target = base.refname.as_ref().and_then(|name| ctx.repo.tip(name).ok()?.oid());
+    let hidden: Vec<Oid> = [agent.spawn_commit, base.oid].into_iter().chain(target).collect();
+    let branch = agent.branch.as_deref()?;
+    // What cannot be walked is kept all the same.
+    let landed = ctx.ledger().landed_between(&hidden, tip, branch).ok()?;
+    let ids: Vec<String> = landed.iter().map(|agent| agent.id.short()).collect();
+    let ids = ids.join(", ");
+    let id = agent.id.short();
+    (!ids.is_empty()).then(|| {
+        format!("what landed on its branch goes with it and is kept as its work: {ids}; to land that elsewhere, run git agent rescue {id} --reopen first")
+    })
 }
 
 /// Deleting a branch that another worktree has checked out would leave that one unborn.
