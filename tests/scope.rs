@@ -6,9 +6,10 @@ mod typed;
 
 use crate::support::{TestRepo, git_output};
 use git_agent::domain::glob::Glob;
+use git_agent::domain::path::CaseIndex;
 use git_agent::domain::path::{PathProblem, RepoPath};
 use git_agent::domain::role::{RoleSet, default_denylist};
-use git_agent::domain::scope::{CaseIndex, Decision, Denied, Scope, effective_denylist};
+use git_agent::domain::scope::{Decision, Denied, Scope, effective_denylist};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
@@ -173,7 +174,7 @@ fn directories_without_anything_in_scope_are_told_apart() {
         ("cafe\u{301}", true),
         ("cafe", false),
     ] {
-        assert_eq!(scope.may_allow_below(&path(directory)), may, "{directory}");
+        assert_eq!(scope.beginnings().may_allow_below(&path(directory)), may, "{directory}");
     }
 }
 

@@ -11,11 +11,11 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::persona::{self, CharacterWish};
 use crate::agents::real_path::for_display;
-use crate::agents::scope_guard::scope_of;
 use crate::agents::{projects, task_copy, worktree};
 use crate::domain::glob::Reach;
 use crate::domain::persona::Character;
 use crate::domain::prompt::Brief;
+use crate::domain::scope::Beginnings;
 use crate::domain::task::TaskOptions;
 use crate::domain::{Agent, AgentId, Glob, Oid, Role, Task, redaction};
 use crate::error::{Code, Error, Remedy, Result};
@@ -132,8 +132,7 @@ impl Assignment {
         task.whitelist = globs(&policy.whitelist)?;
         // As at the spawn, the agent is told of the checks of projects as well.
         let projects = projects::bound(&ctx.repo, policy)?;
-        let reach = scope_of(&ctx.repo, policy).map_err(Error::bug)?;
-        let reach = projects.within(&reach);
+        let reach = projects.within(&Beginnings::of(&task.whitelist));
         task.checks.extend(projects.checks_in(&reach).cloned());
         // What the role allowed at the spawn holds, as the policy has it; texts and models come
         // from the role file.

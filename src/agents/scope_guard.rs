@@ -1,7 +1,8 @@
 //! An agent's fence: its policy, read once, ready to judge.
 
 use crate::agents::real_path::real_path;
-use crate::domain::scope::{CaseIndex, CaseRule, Opened, control_files, is_control_file};
+use crate::domain::path::CaseIndex;
+use crate::domain::scope::{CaseRule, Opened, control_files, is_control_file};
 use crate::domain::violation::{Boundary, Links, OtherNames, Reason};
 use crate::domain::{
     Agent, BundleRule, Change, ChangeKind, Glob, Isolation, Oid, RepoPath, Scope, Violation,

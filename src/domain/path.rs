@@ -11,6 +11,7 @@
 
 use super::named::named;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
@@ -320,6 +321,84 @@ fn is_system(path: &str, first: &str) -> bool {
     SYSTEM.contains(&first) && !path.starts_with("/dev/shm/")
 }
 
+// Which tracked paths a path collides with where file names ignore case.
+
+/// The spellings of everything tracked, files and directories, found without regard to case.
+///
+/// Only a path that is not itself tracked needs asking about in the usual case, so a caller that
+/// sees none can save building the index.
+#[derive(Clone, Debug, Default)]
+pub struct CaseIndex {
+    /// From the folded form of a path or of a directory above one to every tracked spelling.
+    spellings: HashMap<Vec<u8>, Vec<Vec<u8>>>,
+}
+
+impl CaseIndex {
+    /// Indexes the paths of a commit or of the index.
+    pub fn of<'a>(tracked: impl IntoIterator<Item = &'a RepoPath>) -> CaseIndex {
+        let mut index = CaseIndex::default();
+        for path in tracked {
+            for prefix in prefixes(path.as_bytes()) {
+                let known = index.spellings.entry(fold(prefix)).or_default();
+                if known.iter().any(|spelling| spelling == prefix) {
+                    // Then the directories above it are known as well.
+                    break;
+                }
+                known.push(prefix.to_owned());
+            }
+        }
+        index
+    }
+
+    /// The other spellings of `path`: its longest tracked prefix as it is tracked, and the rest as it
+    /// is. `Secrets/new.pem` has the twin `secrets/new.pem` where `secrets/` is tracked.
+    pub fn case_variants(&self, path: &RepoPath) -> Vec<RepoPath> {
+        let bytes = path.as_bytes();
+        let tracked =
+            // The longest part that is tracked in any spelling decides; what is below it is new in
+            // each of them.
+            prefixes(bytes).find_map(|prefix| {
+                Some((prefix, bytes.strip_prefix(prefix)?, self.spellings.get(&fold(prefix))?))
+            });
+        let Some((prefix, rest, spellings)) = tracked else {
+            return Vec::new();
+        };
+        spellings
+            .iter()
+            .filter(|spelling| spelling.as_slice() != prefix)
+            .filter_map(|spelling| RepoPath::parse(&[spelling, rest].concat()).ok())
+            .collect()
+    }
+}
+
+/// Whether some file system takes two different names for one.
+pub fn is_case_variant(one: &[u8], other: &[u8]) -> bool {
+    let same = if one.is_ascii() && other.is_ascii() {
+        one.eq_ignore_ascii_case(other)
+    } else {
+        fold(one) == fold(other)
+    };
+    same && one != other
+}
+
+/// The path and the directories above it, longest first.
+fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::once(path).chain(directories(path))
+}
+
+/// A form that is equal for names which some file system takes for one: lower case, composed.
+pub fn fold(path: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(path) {
+        Ok(text) if !text.is_ascii() => {
+            // Upper case first: some letters, as the long s, are equal to others in that case alone. Lower case can take a
+            // composed letter apart, and the two forms have to be equal afterwards.
+            let lower = text.to_uppercase().to_lowercase();
+            nfc(lower.as_bytes()).into_owned()
+        }
+        _ => path.to_ascii_lowercase(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -409,5 +488,28 @@ mod tests {
         ] {
             assert_eq!(names.shorten(text), expected, "{text}");
         }
+    }
+
+    fn path(text: &str) -> RepoPath {
+        RepoPath::parse(text.as_bytes()).expect(text)
+    }
+
+    #[test]
+    fn twins_are_the_tracked_spellings() {
+        let tracked = ["secrets/old.pem", "README.md", "Readme.md", "É/x"].map(path);
+        let index = CaseIndex::of(&tracked);
+        let check = |input: &str, expected: &[&str]| {
+            let case_variants: Vec<String> =
+                index.case_variants(&path(input)).iter().map(ToString::to_string).collect();
+            assert_eq!(case_variants, expected, "{input}");
+        };
+        check("secrets/new.pem", &[]);
+        check("Secrets/new.pem", &["secrets/new.pem"]);
+        check("SECRETS", &["secrets"]);
+        check("secrets/OLD.pem", &["secrets/old.pem"]);
+        check("README.md", &["Readme.md"]);
+        check("readme.MD", &["README.md", "Readme.md"]);
+        check("e\u{301}/y", &["É/y"]);
+        check("src/new.rs", &[]);
     }
 }

@@ -11,7 +11,7 @@
 use super::diagnostic::{Field, Located, Problem, nearest};
 use super::evidence::RequiredChecks;
 use super::path::RepoPath;
-use super::scope::Scope;
+use super::scope::Beginnings;
 use super::shell;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -242,7 +242,7 @@ impl Projects {
     }
 
     /// The directories of the projects in which something may be in scope.
-    pub fn within(&self, scope: &Scope) -> BTreeSet<&str> {
+    pub fn within(&self, scope: &Beginnings) -> BTreeSet<&str> {
         let paths = self.0.iter().map(|one| one.path.as_str());
         let is_within = |path: &&str| {
             RepoPath::parse(path.as_bytes()).is_ok_and(|path| scope.may_allow_below(&path))

@@ -19,11 +19,12 @@ mod language;
 pub use language::{Intersection, ScopeLanguage};
 
 use super::glob::{self, Glob};
-use super::path::{PathProblem, RepoPath, directories, is_ignored_by_hfs, nfc};
+use super::path::{CaseIndex, PathProblem, RepoPath, fold, is_ignored_by_hfs};
 use super::role::{DEFAULT_DENYLIST, Role};
 use globset::{Candidate, GlobSet};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::OnceLock;
 
 /// For a denylist glob the whitelist globs that win over it: what they match, it does not deny.
 pub type Opened = BTreeMap<Glob, Vec<Glob>>;
@@ -35,10 +36,12 @@ pub struct Scope {
     denylist: Matcher,
     /// Those globs of the denylist that match names of any case.
     caseless: Matcher,
+    /// The same, which match short names as well. Hardly a path has one, and these patterns take longest to compile.
+    shortened: OnceLock<Result<Matcher, String>>,
     /// Directories with wildcards in their names that a glob of the denylist goes through, in any case.
     passed: Matcher,
     opened: Vec<(Glob, Matcher)>,
-    beginnings: Vec<String>,
+    beginnings: Beginnings,
 }
 
 /// The answer for one path, with the glob that gave it.
@@ -119,45 +122,44 @@ impl Scope {
             ));
         }
         let plain = |pattern: &str| vec![pattern.to_owned()];
-        let denied = |pattern: &str| {
-            let (directories, _) = directories_of(pattern);
-            [pattern.to_owned()].into_iter().chain(directories).collect::<Vec<_>>()
-        };
-        let folded =
-            |pattern: &str| String::from_utf8_lossy(&fold(pattern.as_bytes())).into_owned();
         // Two automata hold each glob of the denylist once: so they take no longer to make than one.
         let (caseless, exact): (Vec<Glob>, Vec<Glob>) =
             denylist.iter().cloned().partition(|glob| case.is_ignored_in(glob));
         Ok(Scope {
             whitelist: Matcher::new(whitelist, plain)?,
-            denylist: Matcher::new(&exact, denied)?,
-            caseless: Matcher::new(&caseless, |pattern| {
-                denied(&folded(pattern)).iter().map(|pattern| with_short_names(pattern)).collect()
-            })?,
-            passed: Matcher::new(denylist, |pattern| directories_of(&folded(pattern)).1)?,
+            denylist: Matcher::new(&exact, denied_in)?,
+            caseless: Matcher::new(&caseless, |pattern| denied_in(&folded_pattern(pattern)))?,
+            shortened: OnceLock::new(),
+            passed: Matcher::new(denylist, |pattern| directories_of(&folded_pattern(pattern)).1)?,
             opened: { opened.iter() }
                 .map(|(glob, by)| Ok((glob.clone(), Matcher::new(by, plain)?)))
                 .collect::<Result<_, String>>()?,
-            beginnings: beginnings(whitelist),
+            beginnings: Beginnings::of(whitelist),
         })
     }
 
-    /// What the comparison form of every path in scope begins with: one of these texts, in order, none
-    /// of which begins with another.
-    pub fn beginnings(&self) -> &[String] {
+    /// What the comparison form of every path in scope begins with.
+    pub fn beginnings(&self) -> &Beginnings {
         &self.beginnings
     }
 
-    /// Whether a path below the directory may be in scope, as far as the beginnings tell.
-    pub fn may_allow_below(&self, directory: &RepoPath) -> bool {
-        // The comparison form of a path below may be its bytes, though that of the directory is not.
-        let forms = [directory.comparison_form(), directory.as_bytes()];
-        self.beginnings.iter().any(|beginning| {
-            forms.iter().any(|form| {
-                let mut both = beginning.bytes().zip(form.iter().chain(b"/"));
-                both.all(|(one, other)| one == *other)
+    /// The globs that match names of any case and match this folded name, in order. A list that is too long with short names denies
+    /// whatever could be one.
+    fn caseless(&self, folded: &[u8]) -> Vec<&Glob> {
+        let candidate = Candidate::from_bytes(folded);
+        if !folded.contains(&b'~') {
+            return self.caseless.matches(&candidate).collect();
+        }
+        let shortened = self.shortened.get_or_init(|| {
+            Matcher::new(&self.caseless.globs, |pattern| {
+                let patterns = denied_in(&folded_pattern(pattern));
+                patterns.iter().map(|pattern| with_short_names(pattern)).collect()
             })
-        })
+        });
+        match shortened {
+            Ok(matcher) => matcher.matches(&candidate).collect(),
+            Err(_) => self.caseless.globs.first().into_iter().collect(),
+        }
     }
 
     /// Decides one path.
@@ -169,9 +171,8 @@ impl Scope {
             opened.any(|(_, by)| by.matches(&candidate).next().is_some())
         };
         let folded = one_name(path.comparison_form());
-        let folded = Candidate::from_bytes(&folded);
         let denied = self.denylist.matches(&candidate).find(|glob| !is_opened(glob));
-        let caseless = self.caseless.matches(&folded).find(|glob| !is_opened(glob));
+        let caseless = self.caseless(&folded).into_iter().find(|glob| !is_opened(glob));
         // As if they were one list.
         if let Some(glob) = denied.into_iter().chain(caseless).min() {
             return Decision::Denied(Denied::ByDenylist(glob.clone()));
@@ -186,9 +187,9 @@ impl Scope {
     pub fn may_deny_below(&self, path: &RepoPath) -> bool {
         let candidate = Candidate::from_bytes(path.comparison_form());
         let folded = one_name(path.comparison_form());
-        let folded = Candidate::from_bytes(&folded);
         self.denylist.matches(&candidate).next().is_some()
-            || [&self.caseless, &self.passed].iter().any(|it| it.matches(&folded).next().is_some())
+            || !self.caseless(&folded).is_empty()
+            || self.passed.matches(&Candidate::from_bytes(&folded)).next().is_some()
     }
 
     /// Decides a path as it came from outside; what is no repository path is denied.
@@ -305,22 +306,56 @@ pub fn effective_denylist(task: Option<&[Glob]>, role: &Role, no_default: bool) 
     united.into_iter().cloned().collect()
 }
 
-/// What whatever one of the globs matches begins with: see [`Scope::beginnings`].
-fn beginnings(globs: &[Glob]) -> Vec<String> {
-    let literal = |pattern: String| {
-        let end = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
-        pattern[..end].to_owned()
-    };
-    let sorted: BTreeSet<String> = globs.iter().flat_map(Glob::alternatives).map(literal).collect();
-    let mut beginnings: Vec<String> = Vec::new();
-    for text in sorted {
-        // In this order a text comes right after those that it begins with.
-        let covered = beginnings.last().is_some_and(|last| text.starts_with(last.as_str()));
-        if !covered {
-            beginnings.push(text);
+/// What the comparison form of whatever a whitelist matches begins with: one of these texts, in order, none of which begins with another.
+#[derive(Clone, Debug)]
+pub struct Beginnings(Vec<String>);
+
+impl Beginnings {
+    /// Those of a whitelist.
+    pub fn of(whitelist: &[Glob]) -> Beginnings {
+        let literal = |pattern: String| {
+            let end = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
+            pattern[..end].to_owned()
+        };
+        let alternatives = whitelist.iter().flat_map(Glob::alternatives);
+        let mut beginnings: Vec<String> = Vec::new();
+        for text in alternatives.map(literal).collect::<BTreeSet<String>>() {
+            // In this order a text comes right after those that it begins with.
+            let covered = beginnings.last().is_some_and(|last| text.starts_with(last.as_str()));
+            if !covered {
+                beginnings.push(text);
+            }
         }
+        Beginnings(beginnings)
     }
-    beginnings
+
+    /// The texts.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Whether a path below the directory may be in scope, as far as they tell.
+    pub fn may_allow_below(&self, directory: &RepoPath) -> bool {
+        // The comparison form of a path below may be its bytes, though that of the directory is not.
+        let forms = [directory.comparison_form(), directory.as_bytes()];
+        self.iter().any(|beginning| {
+            forms.iter().any(|form| {
+                let mut both = beginning.bytes().zip(form.iter().chain(b"/"));
+                both.all(|(one, other)| one == *other)
+            })
+        })
+    }
+}
+
+/// A pattern of a denylist, and the directories that it denies with what they hold.
+fn denied_in(pattern: &str) -> Vec<String> {
+    let (directories, _) = directories_of(pattern);
+    [pattern.to_owned()].into_iter().chain(directories).collect()
+}
+
+/// A pattern for folded names.
+fn folded_pattern(pattern: &str) -> String {
+    String::from_utf8_lossy(&fold(pattern.as_bytes())).into_owned()
 }
 
 /// The directories in which whatever the pattern matches is, as patterns: first those whose last name is written out, then those whose last name
@@ -401,84 +436,6 @@ pub fn cone_directories(whitelist: &[Glob]) -> Result<BTreeSet<String>, &Glob> {
         }
     }
     Ok(found)
-}
-
-// Which tracked paths a path collides with where file names ignore case.
-
-/// The spellings of everything tracked, files and directories, found without regard to case.
-///
-/// Only a path that is not itself tracked needs asking about in the usual case, so a caller that
-/// sees none can save building the index.
-#[derive(Clone, Debug, Default)]
-pub struct CaseIndex {
-    /// From the folded form of a path or of a directory above one to every tracked spelling.
-    spellings: HashMap<Vec<u8>, Vec<Vec<u8>>>,
-}
-
-impl CaseIndex {
-    /// Indexes the paths of a commit or of the index.
-    pub fn of<'a>(tracked: impl IntoIterator<Item = &'a RepoPath>) -> CaseIndex {
-        let mut index = CaseIndex::default();
-        for path in tracked {
-            for prefix in prefixes(path.as_bytes()) {
-                let known = index.spellings.entry(fold(prefix)).or_default();
-                if known.iter().any(|spelling| spelling == prefix) {
-                    // Then the directories above it are known as well.
-                    break;
-                }
-                known.push(prefix.to_owned());
-            }
-        }
-        index
-    }
-
-    /// The other spellings of `path`: its longest tracked prefix as it is tracked, and the rest as it
-    /// is. `Secrets/new.pem` has the twin `secrets/new.pem` where `secrets/` is tracked.
-    pub fn case_variants(&self, path: &RepoPath) -> Vec<RepoPath> {
-        let bytes = path.as_bytes();
-        let tracked =
-            // The longest part that is tracked in any spelling decides; what is below it is new in
-            // each of them.
-            prefixes(bytes).find_map(|prefix| {
-                Some((prefix, bytes.strip_prefix(prefix)?, self.spellings.get(&fold(prefix))?))
-            });
-        let Some((prefix, rest, spellings)) = tracked else {
-            return Vec::new();
-        };
-        spellings
-            .iter()
-            .filter(|spelling| spelling.as_slice() != prefix)
-            .filter_map(|spelling| RepoPath::parse(&[spelling, rest].concat()).ok())
-            .collect()
-    }
-}
-
-/// Whether some file system takes two different names for one.
-pub fn is_case_variant(one: &[u8], other: &[u8]) -> bool {
-    let same = if one.is_ascii() && other.is_ascii() {
-        one.eq_ignore_ascii_case(other)
-    } else {
-        fold(one) == fold(other)
-    };
-    same && one != other
-}
-
-/// The path and the directories above it, longest first.
-fn prefixes(path: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::once(path).chain(directories(path))
-}
-
-/// A form that is equal for names which some file system takes for one: lower case, composed.
-pub fn fold(path: &[u8]) -> Vec<u8> {
-    match std::str::from_utf8(path) {
-        Ok(text) if !text.is_ascii() => {
-            // Upper case first: some letters, as the long s, are equal to others in that case alone. Lower case can take a
-            // composed letter apart, and the two forms have to be equal afterwards.
-            let lower = text.to_uppercase().to_lowercase();
-            nfc(lower.as_bytes()).into_owned()
-        }
-        _ => path.to_ascii_lowercase(),
-    }
 }
 
 // Files of a repository that decide what other people's programs run: settings of agent hosts, hooks, workflows, filters.
@@ -628,25 +585,6 @@ mod tests {
 
     fn path(text: &str) -> RepoPath {
         RepoPath::parse(text.as_bytes()).expect(text)
-    }
-
-    #[test]
-    fn twins_are_the_tracked_spellings() {
-        let tracked = ["secrets/old.pem", "README.md", "Readme.md", "É/x"].map(path);
-        let index = CaseIndex::of(&tracked);
-        let check = |input: &str, expected: &[&str]| {
-            let case_variants: Vec<String> =
-                index.case_variants(&path(input)).iter().map(ToString::to_string).collect();
-            assert_eq!(case_variants, expected, "{input}");
-        };
-        check("secrets/new.pem", &[]);
-        check("Secrets/new.pem", &["secrets/new.pem"]);
-        check("SECRETS", &["secrets"]);
-        check("secrets/OLD.pem", &["secrets/old.pem"]);
-        check("README.md", &["Readme.md"]);
-        check("readme.MD", &["README.md", "Readme.md"]);
-        check("e\u{301}/y", &["É/y"]);
-        check("src/new.rs", &[]);
     }
 
     /// The globs of control files beside a whitelist, and what names some of each.

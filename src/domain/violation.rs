@@ -4,9 +4,9 @@
 //! the hooks and `verify` all judge by [`Boundary::violation`], so they cannot disagree.
 
 use super::change::{Change, ChangeKind};
-use super::path::{PathProblem, Quoted, RepoPath, directories};
+use super::path::{CaseIndex, PathProblem, Quoted, RepoPath, directories, fold};
 use super::removal::PathRemoval;
-use super::scope::{CaseIndex, Decision, Denied, Scope, fold};
+use super::scope::{Decision, Denied, Scope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 

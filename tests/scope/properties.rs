@@ -76,11 +76,11 @@ proptest! {
                 (None, None) => Decision::Denied(Denied::NotInWhitelist),
             };
             let decision = scope.decide(path);
-            let begins = |text: &String| path.comparison_form().starts_with(text.as_bytes());
+            let begins = |text: &str| path.comparison_form().starts_with(text.as_bytes());
             prop_assert!(!decision.is_allowed() || scope.beginnings().iter().any(begins));
             let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/');
             for directory in slashes.map(|(end, _)| RepoPath::parse(&bytes[..end]).expect("a path")) {
-                prop_assert!(!decision.is_allowed() || scope.may_allow_below(&directory), "{}", path);
+                prop_assert!(!decision.is_allowed() || scope.beginnings().may_allow_below(&directory), "{}", path);
             }
             prop_assert_eq!(decision, expected, "{}", path);
         }

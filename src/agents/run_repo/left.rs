@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Files of the admin directory that lead git elsewhere or to settings; they are never carried back.
@@ -31,6 +32,9 @@ const NOT_ALL: &[u8] = b"not all of it was taken in\n";
 
 /// The file of an admin directory with what is staged.
 const INDEX: &str = "index";
+
+/// How long the hash at the end of an index is, in bytes; of a longer one this is the last part.
+const HASH: usize = 20;
 
 /// What a command has in its run repository, read as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -233,7 +237,7 @@ impl RunRepo {
     pub fn carry_index(&self, repo: &Repo) -> Result<bool> {
         let (from, to, file) = (self.admin_dir(), self.outer_admin_dir(), Path::new(INDEX));
         // An equal file keeps its time, which matters for the index.
-        if untrusted::are_equal([&from, &to], file) {
+        if are_equal_indexes([&from, &to], file) {
             return Ok(true);
         }
         let content = untrusted::read(&from, file, LONGEST);
@@ -260,6 +264,21 @@ impl RunRepo {
             }
             _ => true,
         }
+    }
+}
+
+/// Whether two directories hold the same index. It ends with the hash of all that is before (gitformat-index(5)), which tells as much as every
+/// byte; what only claims to be equal is left where it is. Where `index.skipHash` leaves the hash out, zeros stand for it.
+fn are_equal_indexes(tops: [&Path; 2], file: &Path) -> bool {
+    let end = |top: &Path| {
+        let file = untrusted::open(top, file)?;
+        let (length, mut hash) = (file.metadata().ok()?.len(), [0; HASH]);
+        file.read_exact_at(&mut hash, length.checked_sub(HASH as u64)?).ok()?;
+        Some((length, hash))
+    };
+    match tops.map(end) {
+        [Some((length, hash)), other] if hash != [0; HASH] => other == Some((length, hash)),
+        _ => untrusted::are_equal(tops, file),
     }
 }
 
@@ -329,4 +348,33 @@ pub(super) fn packed_refs(git_dir: &Path) -> BTreeMap<String, Oid> {
         Some((name.to_owned(), Oid::from_hex(oid)?))
     });
     refs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_are_equal_where_their_hashes_are() {
+        let directory = tempfile::tempdir().expect("made");
+        let tops = ["one", "two"].map(|name| directory.path().join(name));
+        let are_equal = |contents: [&[u8]; 2]| {
+            for (top, content) in tops.iter().zip(contents) {
+                fs::create_dir_all(top).expect("made");
+                fs::write(top.join(INDEX), content).expect("written");
+            }
+            are_equal_indexes([&tops[0], &tops[1]], Path::new(INDEX))
+        };
+        let [hash, other, none] = [b"h", b"o", b"\0"].map(|byte| byte.repeat(HASH));
+        let index = |content: &str, hash: &[u8]| [content.as_bytes(), hash].concat();
+        assert!(are_equal([&index("DIRC a", &hash), &index("DIRC a", &hash)]));
+        assert!(!are_equal([&index("DIRC a", &hash), &index("DIRC a", &other)]));
+        assert!(!are_equal([&index("DIRC a", &hash), &index("DIRC", &hash)]));
+        assert!(!are_equal([&index("DIRC a", &none), &index("DIRC a", &hash)]));
+        // git leaves the hash out.
+        assert!(are_equal([&index("DIRC a", &none), &index("DIRC a", &none)]));
+        assert!(!are_equal([&index("DIRC a", &none), &index("DIRC b", &none)]));
+        assert!(are_equal([b"short", b"short"]));
+        assert!(!are_equal([b"short", b"other"]));
+    }
 }

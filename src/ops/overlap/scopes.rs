@@ -171,7 +171,7 @@ struct Gathered<'s> {
 impl Visitor for Gathered<'_> {
     fn enters(&mut self, directory: &RepoPath) -> bool {
         let mut scopes = self.scopes.iter();
-        scopes.any(|scope| scope.may_allow_below(directory))
+        scopes.any(|scope| scope.beginnings().may_allow_below(directory))
     }
 
     fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
@@ -186,7 +186,7 @@ type Tracked<'t> = (usize, &'t RepoPath);
 /// The paths that a scope allows, ascending. Only what begins as its globs do is looked at.
 fn allowed<'t>(scope: &Scope, tracked: &'t [RepoPath]) -> Vec<Tracked<'t>> {
     let mut allowed = Vec::new();
-    for beginning in scope.beginnings() {
+    for beginning in scope.beginnings().iter() {
         let beginning = beginning.as_bytes();
         let start = tracked.partition_point(|path| path.comparison_form() < beginning);
         let here = tracked.iter().enumerate().skip(start);

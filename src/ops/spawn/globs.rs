@@ -53,7 +53,7 @@ struct FirstAllowed {
 
 impl Visitor for FirstAllowed {
     fn enters(&mut self, directory: &RepoPath) -> bool {
-        self.found.is_none() && self.scope.may_allow_below(directory)
+        self.found.is_none() && self.scope.beginnings().may_allow_below(directory)
     }
 
     fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
@@ -170,7 +170,7 @@ struct Unmatched<'t> {
 impl Visitor for Unmatched<'_> {
     fn enters(&mut self, directory: &RepoPath) -> bool {
         let mut scopes = self.globs.iter().map(|(_, scope)| scope);
-        scopes.any(|scope| scope.may_allow_below(directory))
+        scopes.any(|scope| scope.beginnings().may_allow_below(directory))
     }
 
     fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {

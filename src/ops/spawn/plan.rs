@@ -305,9 +305,9 @@ impl<'a> Planner<'a> {
             scope::effective_denylist(task.denylist.as_deref(), role, no_default_deny);
         denylist.extend(denied);
         spell_out_directories(&self.ctx.repo, trees, &mut denylist, true)?;
-        let reach = Scope::new(&task.whitelist, &denylist);
-        let reach = reach.map_err(|rule| Error::new(Code::TaskInvalid, rule))?;
-        let reach = projects.within(&reach);
+        let scope = Scope::new(&task.whitelist, &denylist);
+        let scope = scope.map_err(|rule| Error::new(Code::TaskInvalid, rule))?;
+        let reach = projects.within(scope.beginnings());
         if checked.is_typed {
             self.warnings.extend(scope_here(self.ctx, task, projects));
         }
