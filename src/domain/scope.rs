@@ -147,7 +147,7 @@ impl Scope {
     /// whatever could be one.
     fn caseless(&self, folded: &[u8]) -> Vec<&Glob> {
         let candidate = Candidate::from_bytes(folded);
-        if !folded.contains(&b'~') {
+        if !folded.split(|&byte| byte == b'/').any(is_short_name) {
             return self.caseless.matches(&candidate).collect();
         }
         let shortened = self.shortened.get_or_init(|| {
@@ -265,31 +265,62 @@ fn one_name(path: &[u8]) -> Vec<u8> {
     names.collect::<Vec<_>>().join(&b'/')
 }
 
-/// A pattern in lower case that matches the short names as well by which NTFS opens long ones: `GITHUB~1` is `.github`.
+/// A pattern in lower case that matches the short names as well by which NTFS and FAT open long ones: `GITHUB~1` is `.github`.
 fn with_short_names(pattern: &str) -> String {
-    let names = pattern.split('/').map(|name| match short_name(name) {
-        Some(short) => format!("{{{name},{short}}}"),
-        None => name.to_owned(),
+    let names = pattern.split('/').map(|name| match short_names(name).as_slice() {
+        [] => name.to_owned(),
+        short => format!("{{{name},{}}}", short.join(",")),
     });
     names.collect::<Vec<_>>().join("/")
 }
 
-/// The short names of what a pattern of one name matches; `None` where its own is short enough, and where it begins with a wildcard.
-fn short_name(name: &str) -> Option<String> {
+/// The short names of what a pattern of one name matches, as patterns: six letters at most, without dots and spaces, a number, and three letters of
+/// the extension. From the fifth name on that begins so, NTFS keeps two letters and puts a hash of four digits behind them. None where the pattern's
+/// own name is short enough, and where it begins with a wildcard and its extension is.
+fn short_names(name: &str) -> Vec<String> {
     let wildcard = name.find(['*', '?', '[']);
-    let literal = name.get(..wildcard.unwrap_or(name.len()))?;
+    let literal = name.get(..wildcard.unwrap_or(name.len())).unwrap_or_default();
     let visible = literal.trim_start_matches('.');
     let (stem, extension) = visible.rsplit_once('.').unwrap_or((visible, ""));
     let has_short_form = stem.len() <= 8 && extension.len() <= 3 && !stem.contains('.');
     // Among alternatives a comma would be one between two of them.
     if wildcard.is_none() && has_short_form && visible == literal || name.contains(',') {
-        return None;
+        return Vec::new();
     }
-    let of = if wildcard.is_none() { stem } else { visible };
-    let short: String = of.chars().filter(|c| !matches!(c, '.' | ' ')).take(6).collect();
-    let open = if wildcard.is_some() && short.len() < 6 { "*" } else { "" };
-    // Of names that differ after the sixth letter, each has a number of its own.
-    (!short.is_empty()).then(|| format!("{short}{open}~[1-9]*"))
+    let first = |text: &str, most: usize| text.chars().take(most).collect::<String>();
+    if visible.is_empty() {
+        let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let is_long = extension.len() > 3 && !extension.contains(['*', '?', '[', ']']);
+        return is_long.then(|| format!("*~[1-9]*.{}", first(extension, 3))).into_iter().collect();
+    }
+    let letters: String = stem.chars().filter(|c| !matches!(c, '.' | ' ')).collect();
+    // What a wildcard stands for may be letters of the stem, or the extension.
+    let end = match (wildcard, extension) {
+        (Some(_), _) => "*".to_owned(),
+        (None, "") => String::new(),
+        (None, extension) => format!(".{}", first(extension, 3)),
+    };
+    // A number with more digits leaves room for fewer letters.
+    let numbered = (1..=3).map(|digits: usize| {
+        let begins = first(&letters, 7 - digits);
+        let is_open = wildcard.is_some() && begins.chars().count() < 7 - digits;
+        let number = format!("[1-9]{}", "[0-9]".repeat(digits - 1));
+        format!("{begins}{}~{number}{end}", if is_open { "*" } else { "" })
+    });
+    let hashed = format!("{}{}~[1-9]{end}", first(&letters, 2), "[0-9a-f]".repeat(4));
+    numbered.chain([hashed]).collect()
+}
+
+/// Whether a name in lower case has the form of a short name: eight letters at most that end with a tilde and a number, and an extension of three.
+fn is_short_name(name: &[u8]) -> bool {
+    let mut parts = name.split(|&byte| byte == b'.');
+    let (stem, extension) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let length = |part: &[u8]| String::from_utf8_lossy(part).chars().count();
+    let number = stem.iter().rposition(|&byte| byte == b'~').and_then(|at| stem.get(at + 1..));
+    parts.next().is_none()
+        && length(stem) <= 8
+        && length(extension) <= 3
+        && number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
 /// The denylist that binds an agent: its task's and its role's united, sorted, each glob once.
@@ -705,6 +736,11 @@ mod tests {
             "GITMOD~1",
             "ENV~1.LOC",
             "a/.host/SETTIN~2.JSO",
+            "DRONE~1.YML",
+            "PRE-C~12.YAM",
+            "roles/REVIEW~1.TOM",
+            "GI7D29~1",
+            "GIB1C2~1/workflows/x",
             "a/[new]",
             "a/[new]/x",
         ] {
@@ -714,6 +750,19 @@ mod tests {
         for name in
             ["Docs/x", "Target/x", "Dist/x", "src/target./x", "TARGET~1/x", "src/a:b", "b~1"]
         {
+            assert!(decide(false, name), "{name}");
+        }
+        // What no file system makes a short name of is one that a person gave.
+        for name in [
+            "environment~1",
+            "src/environment~1.yaml",
+            "src/env~1-backup.tar.gz",
+            "github~1.txt",
+            "src/husky~1.png",
+            "roles/review.to",
+            "src/env~",
+            "src/env~x",
+        ] {
             assert!(decide(false, name), "{name}");
         }
         for name in ["Docs/x", "Target/x", "docs/x", "One,or two/x"] {

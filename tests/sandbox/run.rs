@@ -385,6 +385,74 @@ fn an_index_that_names_what_is_missing_never_comes_out_of_the_fence() {
 }
 
 #[test]
+fn an_edit_in_the_moment_of_staging_is_seen_after_the_run() {
+    if level().is_none() {
+        return;
+    }
+    let agent = Agent::of_task(TASK);
+    // All in one second, long ago: git looks into such a file because its index is no younger.
+    let then = "touch -d @1700000000";
+    let script = format!(
+        "echo aa > src/x; {then} src/x; git add src/x; {then} \"$(git rev-parse --git-path index)\"
+         echo bb > src/x; {then} src/x"
+    );
+    report(&agent, &["--no-verify"], &script);
+    // As where the edit does not even change the time of the file's status.
+    let seen = agent.git(&["-c", "core.trustctime=false", "diff", "--name-only"]);
+    assert_eq!(seen, "src/x");
+}
+
+#[test]
+fn an_index_that_is_damaged_or_gone_leaves_what_was_staged_before() {
+    if level().is_none() {
+        return;
+    }
+    let index = "i=$(git rev-parse --git-path index); d=$(dirname \"$i\")";
+    let put = |bytes: &str, at: &str| {
+        format!("{index}; printf {bytes} | dd of=\"$i\" bs=1 seek=$(({at})) conv=notrunc")
+    };
+    for (script, is_told) in [
+        (put("XXXX", "$(wc -c < \"$i\") - 4"), true),
+        // By its end it is the one that is there.
+        (put("X", "20"), false),
+        (format!("{index}; rm \"$i\" \"$d\"/sharedindex.*"), false),
+        (format!("{index}; s=$(echo \"$d\"/sharedindex.*); echo >> \"$s\""), true),
+    ] {
+        let agent = Agent::of_task(TASK);
+        let split =
+            "export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.splitIndex GIT_CONFIG_VALUE_0=true
+                     echo staged > src/new; git add src/new; git update-index --split-index";
+        report(&agent, &["--no-verify"], split);
+        let told = report(&agent, &["--no-verify"], &script);
+        let warnings = told["warnings"].to_string();
+        assert_eq!(warnings.contains("index"), is_told, "{script}: {told:#}");
+        assert_eq!(agent.git(&["diff", "--cached", "--name-only"]), "src/new", "{script}");
+        assert_eq!(agent.git(&["show", ":src/new"]), "staged", "{script}");
+    }
+}
+
+#[test]
+fn what_names_no_commit_is_nothing_unfinished() {
+    if level().is_none() {
+        return;
+    }
+    let agent = Agent::of_task(TASK);
+    let missing = "1111111111111111111111111111111111111111";
+    let script = format!(
+        "d=$(dirname \"$(git rev-parse --git-path index)\"); mkdir -p \"$d/refs/worktree\"
+         echo rubbish > \"$d/CHERRY_PICK_HEAD\"; echo {missing} > \"$d/MERGE_HEAD\"
+         echo {missing} > \"$d/refs/worktree/x\"; echo more >> src/lib.rs; git commit -qam more"
+    );
+    let told = report(&agent, &["--no-verify"], &script);
+    let warnings = told["warnings"].to_string();
+    for name in ["CHERRY_PICK_HEAD", "MERGE_HEAD", "refs/worktree/x"] {
+        assert!(warnings.contains(&format!("a {name} that git cannot use")), "{name}: {told:#}");
+    }
+    agent.git(&["for-each-ref"]);
+    agent.repo.agent_json(&["discard", &agent.id]);
+}
+
+#[test]
 fn beside_a_damaged_object_the_index_is_that_of_the_commits() {
     if level().is_none() {
         return;

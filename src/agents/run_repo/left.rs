@@ -3,15 +3,17 @@
 use super::{LONGEST_REF, RunRepo, is_momentary, oid_of};
 use crate::agents::untrusted;
 use crate::domain::Oid;
+use crate::domain::named::hex;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::MODULES;
 use crate::git::files::separate::FileStamp;
 use crate::store::{fsx, layout};
+use sha1::{Digest, Sha1};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -201,7 +203,7 @@ impl RunRepo {
                 continue;
             }
             let content = untrusted::read(&from, file, LONGEST)
-                .filter(|content| self.is_plausible(file, content));
+                .filter(|content| self.is_plausible(repo, file, content));
             let Some(mut content) = content else {
                 left.push(file.clone());
                 continue;
@@ -240,13 +242,21 @@ impl RunRepo {
         if are_equal_indexes([&from, &to], file) {
             return Ok(true);
         }
+        // The time is that of before the content is read, as that of an older index makes git look into more files.
+        let dated =
+            untrusted::open(&from, file).and_then(|file| file.metadata().ok()?.modified().ok());
         let content = untrusted::read(&from, file, LONGEST);
         let Some(content) = content.filter(|content| content.starts_with(b"DIRC")) else {
             return Ok(fs::symlink_metadata(from.join(file)).is_err());
         };
         let (tried, place) = (fsx::unique_name(&to.join(file)), to.join(file));
         fs::write(&tried, &content).at("could not write", &tried)?;
-        let is_whole = repo.has_all_of_index(&to, &tried, &place);
+        let is_whole = is_sealed(&content) && repo.has_all_of_index(&to, &tried, &place);
+        // With a later time git would not look into a file that was changed in the moment in which it was staged.
+        if let Some(modified) = dated {
+            let copy = File::options().write(true).open(&tried);
+            copy.and_then(|copy| copy.set_modified(modified)).at("could not write", &tried)?;
+        }
         if is_whole {
             fs::rename(&tried, &place).at("could not write", &place)?;
         } else {
@@ -256,13 +266,26 @@ impl RunRepo {
     }
 
     /// Whether a file of the command's admin directory may take the place of the agent's.
-    fn is_plausible(&self, file: &Path, content: &[u8]) -> bool {
-        match file.to_str() {
-            Some("HEAD") => {
+    fn is_plausible(&self, repo: &Repo, file: &Path, content: &[u8]) -> bool {
+        match file.to_str().unwrap_or_default() {
+            "HEAD" => {
                 oid_of(content).is_some()
                     || content.trim_ascii() == format!("ref: {}", self.branch).as_bytes()
             }
-            _ => true,
+            // What is unfinished could neither be ended nor taken back.
+            "MERGE_HEAD" | "CHERRY_PICK_HEAD" | "REVERT_HEAD" => {
+                let mut lines = content.trim_ascii().split(|byte| *byte == b'\n');
+                lines.all(|line| oid_of(line).is_some_and(|oid| repo.read_commit(oid).is_ok()))
+            }
+            name if name.starts_with("refs/") => {
+                content.starts_with(b"ref: ")
+                    || oid_of(content).is_some_and(|oid| repo.has_object(oid))
+            }
+            // Its name is its hash.
+            name => match name.strip_prefix("sharedindex.") {
+                Some(hash) => sealed_by(content).is_some_and(|own| hex(&own) == hash),
+                None => true,
+            },
         }
     }
 }
@@ -280,6 +303,17 @@ fn are_equal_indexes(tops: [&Path; 2], file: &Path) -> bool {
         [Some((length, hash)), other] if hash != [0; HASH] => other == Some((length, hash)),
         _ => untrusted::are_equal(tops, file),
     }
+}
+
+/// The hash of an index of which the end says so, too; `None` where it says otherwise. Zeros stand for none.
+fn sealed_by(content: &[u8]) -> Option<[u8; HASH]> {
+    let (before, end) = content.split_last_chunk()?;
+    (Sha1::digest(before).as_slice() == end).then_some(*end)
+}
+
+/// Whether an index has not changed since git wrote it, as far as that left a hash.
+fn is_sealed(content: &[u8]) -> bool {
+    content.ends_with(&[0; HASH]) || sealed_by(content).is_some()
 }
 
 /// The lines of a reflog without those, not there `before`, that name a broken commit.
@@ -326,7 +360,10 @@ fn is_kept(file: &Path) -> bool {
 
 /// Files without which git takes an admin directory for none.
 fn is_vital(file: &Path) -> bool {
+    let is_shared_index = || file.to_str().is_some_and(|name| name.starts_with("sharedindex."));
     ["HEAD", "index", "ORIG_HEAD", "logs/HEAD"].iter().any(|vital| file == Path::new(vital))
+        // The index that stays may need it. git removes those that none has needed for long.
+        || is_shared_index()
 }
 
 /// What the lines of a log lead to (git-reflog(1)), oldest first: each has the old object name, the new one and more.

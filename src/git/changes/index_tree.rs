@@ -147,6 +147,17 @@ impl Repo {
     }
 }
 
+/// Whether the entries that `git ls-files --stage -z` lists are in git's order, by path and stage. Git writes a tree of them as they come.
+fn is_in_order(list: &[u8]) -> bool {
+    let entries = list.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+    let key = |entry: &'_ [u8]| -> Option<(Vec<u8>, Vec<u8>)> {
+        let tab = memchr::memchr(b'\t', entry)?;
+        Some((entry.get(tab + 1..)?.to_vec(), entry.get(..tab)?.last_chunk::<1>()?.to_vec()))
+    };
+    let keys: Option<Vec<_>> = entries.map(key).collect();
+    keys.is_some_and(|keys| keys.is_sorted_by(|one, next| one < next))
+}
+
 // Whether an index names what is not here: as git follows all that it names, `git gc` then fails in all of the repository.
 
 impl Repo {
@@ -156,12 +167,15 @@ impl Repo {
             Some(index) => self.has_all_of(&index, &Index::load(known).unwrap_or_default()),
             // A split or sparse one, or none.
             None => {
-                let mut git = command::git(git_dir);
-                git.env("GIT_DIR", git_dir).env("GIT_INDEX_FILE", index);
-                git.args(["rev-list", "--objects", "--indexed-objects", "--single-worktree"]);
+                let by_git = |words: &[&str]| {
+                    let mut git = command::git(git_dir);
+                    git.env("GIT_DIR", git_dir).env("GIT_INDEX_FILE", index).args(words);
+                    command::successful(git)
+                };
+                let walk = ["rev-list", "--objects", "--indexed-objects", "--single-worktree"];
                 // Of what one commit holds there is little to walk through, of all refs much.
-                git.args(["--quiet", "--not", "HEAD"]);
-                command::successful(git).is_ok()
+                by_git(&[&walk[..], &["--quiet", "--not", "HEAD"]].concat()).is_ok()
+                    && by_git(&["ls-files", "--stage", "-z"]).is_ok_and(|list| is_in_order(&list))
             }
         }
     }
