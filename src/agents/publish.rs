@@ -188,7 +188,7 @@ fn publish_all(ctx: &Ctx, agent: &Agent, run_repo: &RunRepo, heads: &Heads) -> R
         is_all = !left.iter().any(|file| file == Path::new("index"));
         warnings.extend(left.iter().map(|file| {
             format!(
-                "the command left a {} that git cannot use; it was not taken over",
+                "git cannot use the file {} that the command left; it was not taken over",
                 file.display()
             )
         }));

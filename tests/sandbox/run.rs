@@ -376,7 +376,7 @@ fn an_index_that_names_what_is_missing_never_comes_out_of_the_fence() {
         let script = format!("echo y > src/y; echo z > src/z; {script}; echo y > src/y");
         let told = report(&agent, &["--no-verify"], &script);
         let warnings = told["warnings"].to_string();
-        assert_eq!(warnings.contains("index that git cannot use"), is_left, "{script}: {told:#}");
+        assert_eq!(warnings.contains("cannot use the file index"), is_left, "{script}: {told:#}");
         assert_eq!(warnings.contains("is kept in"), is_left, "{script}: {told:#}");
         agent.repo.git(["gc", "--quiet"]);
         let staged = agent.git(&["ls-files", "--stage", "src/x"]);
@@ -446,7 +446,7 @@ fn what_names_no_commit_is_nothing_unfinished() {
     let told = report(&agent, &["--no-verify"], &script);
     let warnings = told["warnings"].to_string();
     for name in ["CHERRY_PICK_HEAD", "MERGE_HEAD", "refs/worktree/x"] {
-        assert!(warnings.contains(&format!("a {name} that git cannot use")), "{name}: {told:#}");
+        assert!(warnings.contains(&format!("git cannot use the file {name} ")), "{name}: {told:#}");
     }
     agent.git(&["for-each-ref"]);
     agent.repo.agent_json(&["discard", &agent.id]);

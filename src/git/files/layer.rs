@@ -22,17 +22,18 @@
 use super::untrusted;
 use crate::domain::named::hex;
 use crate::domain::{Oid, shell};
-use crate::error::{Code, Error, GitPlace, Remedy, Result};
+use crate::error::{Code, Error, GitPlace, IoContext, Remedy, Result};
 use crate::git::pool;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, DirEntry, Metadata};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use walkdir::{DirEntry, WalkDir};
+use walkdir::WalkDir;
 
 /// Where the layer of an agent lies in the agent's own directory, and what of it is what.
 const DIRECTORY: &str = "layer";
@@ -120,15 +121,19 @@ impl BaseSums {
     /// # Errors
     /// `io`.
     pub fn of(top: &Path) -> Result<BaseSums> {
-        let upper = WalkDir::new(top).min_depth(1).max_depth(PARTED).sort_by_file_name();
-        let part = |entry: walkdir::Result<DirEntry>| {
-            entry.map(|entry| BasePart { entry, names: 0, bytes: 0, told: Vec::new() })
-        };
-        let mut parts: Vec<_> =
-            upper.into_iter().map(part).collect::<Result<_, _>>().map_err(not_listed)?;
+        // A directory at the top is a part for itself, and so is each name in it with all below.
+        let mut parts = Vec::new();
+        for entry in listed(top)? {
+            let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            parts.push(BasePart::new(entry.path(), !is_directory));
+            if is_directory {
+                let below = listed(&entry.path())?;
+                parts.extend(below.iter().map(|entry| BasePart::new(entry.path(), true)));
+            }
+        }
         pool::share(&mut parts, 1, pool::threads(), |chunks| {
             while let Some(chunk) = chunks.next() {
-                chunk.iter_mut().try_for_each(|part| part.look(top)).map_err(not_listed)?;
+                chunk.iter_mut().try_for_each(|part| part.look(top))?;
             }
             Ok(())
         })?;
@@ -142,48 +147,60 @@ impl BaseSums {
     }
 }
 
-fn not_listed(error: walkdir::Error) -> Error {
-    Error::new(Code::Io, "could not list a base").because(error)
+/// What is in a directory, by name.
+fn listed(directory: &Path) -> Result<Vec<DirEntry>> {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let mut entries = entries.at("could not list", directory)?;
+    entries.sort_by_key(DirEntry::file_name);
+    Ok(entries)
 }
 
-/// How deep below its top a base is parted: what a directory of that depth holds is one part, which a thread looks at.
-const PARTED: usize = 2;
-
-/// A part of what [`BaseSums`] looks at: a name, with all below it where it is as deep as that.
+/// A part of what [`BaseSums`] looks at: a name, and all below it where it is `whole`.
 struct BasePart {
-    entry: DirEntry,
+    path: PathBuf,
+    whole: bool,
     names: usize,
     bytes: u64,
     told: Vec<u8>,
 }
 
 impl BasePart {
-    fn look(&mut self, top: &Path) -> walkdir::Result<()> {
-        let deepest = if self.entry.depth() < PARTED { 0 } else { usize::MAX };
-        for entry in WalkDir::new(self.entry.path())
-            .follow_root_links(false)
-            .max_depth(deepest)
-            .sort_by_file_name()
-        {
-            let entry = entry?;
-            let path = entry.path().strip_prefix(top).unwrap_or(entry.path());
-            // It is removed once the sums are taken, so it must not count.
-            if path == Path::new(".git") {
-                continue;
-            }
-            let found = entry.metadata()?;
-            self.names += 1;
-            self.bytes += found.blocks() * 512;
-            // What a directory takes of the disk is the file system's affair.
-            let size = if found.is_dir() { 0 } else { found.size() };
-            self.told.extend_from_slice(path.as_os_str().as_bytes());
-            for number in [i64::from(found.mode()), found.mtime(), found.mtime_nsec()] {
-                self.told.extend_from_slice(&number.to_le_bytes());
-            }
-            self.told.extend_from_slice(&size.to_le_bytes());
-            self.told.push(0);
+    fn new(path: PathBuf, whole: bool) -> BasePart {
+        BasePart { path, whole, names: 0, bytes: 0, told: Vec::new() }
+    }
+
+    fn look(&mut self, top: &Path) -> Result<()> {
+        if !self.whole {
+            let found = fs::symlink_metadata(&self.path).at("could not look at", &self.path)?;
+            self.tell(&self.path.clone(), &found, top);
+            return Ok(());
+        }
+        let fail =
+            |error: walkdir::Error| Error::new(Code::Io, "could not list a base").because(error);
+        for entry in WalkDir::new(&self.path).follow_root_links(false).sort_by_file_name() {
+            let entry = entry.map_err(fail)?;
+            let found = entry.metadata().map_err(fail)?;
+            self.tell(entry.path(), &found, top);
         }
         Ok(())
+    }
+
+    fn tell(&mut self, path: &Path, found: &Metadata, top: &Path) {
+        let path = path.strip_prefix(top).unwrap_or(path);
+        // It is removed once the sums are taken, so it must not count.
+        if path == Path::new(".git") {
+            return;
+        }
+        self.names += 1;
+        self.bytes += found.blocks() * 512;
+        // What a directory takes of the disk is the file system's affair.
+        let size = if found.is_dir() { 0 } else { found.size() };
+        self.told.extend_from_slice(path.as_os_str().as_bytes());
+        for number in [i64::from(found.mode()), found.mtime(), found.mtime_nsec()] {
+            self.told.extend_from_slice(&number.to_le_bytes());
+        }
+        self.told.extend_from_slice(&size.to_le_bytes());
+        self.told.push(0);
     }
 }
 
