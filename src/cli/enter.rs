@@ -3,7 +3,7 @@
 use crate::agents::{Ctx, half_made};
 use crate::cli::args::{OwnAgentArg, one_of};
 use crate::cli::run::inputs::host;
-use crate::cli::run::show;
+use crate::cli::run::{echo, show};
 use crate::cli::ui::Ui;
 use crate::domain::sandbox::Mode;
 use crate::error::{Code, Error, Exit, Result};
@@ -36,12 +36,14 @@ pub(super) struct EnterArgs {
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
     let who = args.agent.or_current(ctx, ui)?;
-    if !run::has_terminal() {
+    let is_shell = args.command.is_empty() && args.host.is_none();
+    let at_terminal = run::has_terminal();
+    // A single command, such as a `git merge --abort` that an error names, needs none.
+    if !at_terminal && (is_shell || args.host.is_some()) {
         let what = "`enter` requires a terminal, on standard input and on standard output";
         return Err(Error::new(Code::Usage, what)
             .hint(format!("to run a command without one, run git agent run {who} -- <command>")));
     }
-    let is_shell = args.command.is_empty() && args.host.is_none();
     let command = if is_shell {
         vec![ctx.env.shell.clone().unwrap_or_else(|| "/bin/sh".into()).into()]
     } else {
@@ -53,7 +55,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
         allow_push: args.allow_push,
         // There is more to come: a person who works by hand declares when it is done.
         no_verify: true,
-        terminal: true,
+        terminal: at_terminal,
         // A shell ends as its last command did, which says nothing about the work.
         any_status: is_shell,
         host: args.host,
@@ -61,7 +63,8 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: EnterArgs) -> Result<Exit> {
     };
     let plan = run::plan(ctx, RunTarget::Agent(who), command, options)?;
     half_made::sweep(ctx)?;
-    let report = run::execute(ctx, plan, Echo::default())?;
+    let echo = if at_terminal { Echo::default() } else { echo(ui, false)? };
+    let report = run::execute(ctx, plan, echo)?;
     show(ui, &report, false)?;
     Ok(Exit::Child(report.exit_status()))
 }

@@ -24,7 +24,7 @@ use super::role::{DEFAULT_DENYLIST, Role};
 use globset::{Candidate, GlobSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// For a denylist glob the whitelist globs that win over it: what they match, it does not deny.
 pub type Opened = BTreeMap<Glob, Vec<Glob>>;
@@ -234,9 +234,19 @@ impl CaseRule<'_> {
         let is_among = |globs: &[&str]| globs.contains(&glob);
         self.is_ignored
             || is_among(self.control_files)
-            || is_among(CONTROL_FILES)
+            || is_spelled_control_file(glob)
             || is_among(DEFAULT_DENYLIST) && !is_among(&ORDINARY_NAMES)
     }
+}
+
+/// Whether a glob is one of [`CONTROL_FILES`], or an alternative that one of these stands for.
+fn is_spelled_control_file(glob: &str) -> bool {
+    static SPELLED: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        let globs = CONTROL_FILES.iter().filter_map(|text| Glob::parse(text).ok());
+        let alternatives = globs.flat_map(|glob| glob.alternatives().collect::<Vec<_>>());
+        alternatives.chain(CONTROL_FILES.iter().map(|text| (*text).to_owned())).collect()
+    });
+    SPELLED.contains(glob)
 }
 
 /// As [`fold`], without what HFS+ and NTFS leave out of a name: characters without a glyph, dots and spaces at its end, and a colon with what
@@ -751,6 +761,12 @@ mod tests {
             ["Docs/x", "Target/x", "Dist/x", "src/target./x", "TARGET~1/x", "src/a:b", "b~1"]
         {
             assert!(decide(false, name), "{name}");
+        }
+        // Some of a glob's alternatives are as good as all.
+        let own = globs(&[".github/workflows/**"]);
+        let scope = Scope::new(&globs(&["**"]), &own).expect("a scope");
+        for name in [".github/Workflows/x.yml", "GITHUB~1/workflows/x.yml"] {
+            assert!(!scope.decide(&path(name)).is_allowed(), "{name}");
         }
         // What no file system makes a short name of is one that a person gave.
         for name in [

@@ -133,6 +133,18 @@ fn a_shell_works_in_the_worktree_and_its_status_is_no_verdict() {
     assert_eq!(repo.git(["log", "-1", "--format=%s", &branch]), "two");
 }
 
+/// Errors name such commands, and a script has no terminal to follow them in.
+#[test]
+fn a_single_command_needs_no_terminal() {
+    let (repo, id) = spawned(TASK);
+    let output = repo.agent(&["enter", &id, "--", "sh", "-c", "echo from $GIT_AGENT_ID; exit 3"]);
+    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains(&format!("from {id}")), "{}", describe(&output));
+    refused(&repo.agent(&["enter", &id]), "usage", 2);
+    refused(&repo.agent(&["enter", &id, "--host=claude"]), "usage", 2);
+}
+
 #[test]
 fn the_users_terminal_is_restored_whatever_ends_the_command() {
     let (repo, id) = spawned(TASK);
