@@ -281,11 +281,11 @@ impl RunRepo {
                 content.starts_with(b"ref: ")
                     || oid_of(content).is_some_and(|oid| repo.has_object(oid))
             }
-            // Its name is its hash.
-            name => match name.strip_prefix("sharedindex.") {
-                Some(hash) => sealed_by(content).is_some_and(|own| hex(&own) == hash),
-                None => true,
-            },
+            // Its name is its hash, where it has one.
+            name => name.strip_prefix("sharedindex.").is_none_or(|hash| match sealed_by(content) {
+                Some(own) => hex(&own) == hash,
+                None => content.ends_with(&[0; HASH]),
+            }),
         }
     }
 }
@@ -305,7 +305,7 @@ fn are_equal_indexes(tops: [&Path; 2], file: &Path) -> bool {
     }
 }
 
-/// The hash of an index of which the end says so, too; `None` where it says otherwise. Zeros stand for none.
+/// The hash of an index, which stands at its end; `None` where another one does.
 fn sealed_by(content: &[u8]) -> Option<[u8; HASH]> {
     let (before, end) = content.split_last_chunk()?;
     (Sha1::digest(before).as_slice() == end).then_some(*end)
