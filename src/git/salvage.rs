@@ -15,7 +15,7 @@ use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::Index;
 use crate::git::changes::gitlinks::{self, NestedPlace};
-use crate::git::files::admin_dir::MODULES;
+use crate::git::files::admin_dir::{MODULES, SHARED_INDEX};
 use crate::git::files::untrusted;
 use crate::git::history::ancestry::Keepable;
 use crate::git::objects::{Commit, Identity, NewCommit};
@@ -213,7 +213,7 @@ impl Repo {
         for file in files.filter(|entry| entry.file_type().is_file()) {
             let inside = file.path().strip_prefix(admin_dir).unwrap_or(file.path());
             let name = inside.as_os_str().as_encoded_bytes();
-            let is_index = name.starts_with(b"index") || name.starts_with(b"sharedindex.");
+            let is_index = name.starts_with(b"index") || name.starts_with(SHARED_INDEX.as_bytes());
             if !is_index && name != b"FETCH_HEAD" {
                 let text = untrusted::log(admin_dir, inside);
                 let text = String::from_utf8_lossy(&text);

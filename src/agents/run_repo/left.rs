@@ -6,10 +6,10 @@ use crate::domain::Oid;
 use crate::domain::named::hex;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
-use crate::git::files::admin_dir::MODULES;
+use crate::git::changes::{CHECKSUM, hash_at_end};
+use crate::git::files::admin_dir::{MODULES, SHARED_INDEX};
 use crate::git::files::separate::FileStamp;
 use crate::store::{fsx, layout};
-use sha1::{Digest, Sha1};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -34,9 +34,6 @@ const NOT_ALL: &[u8] = b"not all of it was taken in\n";
 
 /// The file of an admin directory with what is staged.
 const INDEX: &str = "index";
-
-/// How long the hash at the end of an index is, in bytes; of a longer one this is the last part.
-const HASH: usize = 20;
 
 /// What a command has in its run repository, read as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -252,12 +249,12 @@ impl RunRepo {
         let (tried, place) = (fsx::unique_name(&to.join(file)), to.join(file));
         fs::write(&tried, &content).at("could not write", &tried)?;
         let is_whole = is_sealed(&content) && repo.has_all_of_index(&to, &tried, &place);
-        // With a later time git would not look into a file that was changed in the moment in which it was staged.
-        if let Some(modified) = dated {
-            let copy = File::options().write(true).open(&tried);
-            copy.and_then(|copy| copy.set_modified(modified)).at("could not write", &tried)?;
-        }
         if is_whole {
+            // With a later time git would not look into a file that was changed in the moment in which it was staged.
+            if let Some(modified) = dated {
+                let copy = File::options().write(true).open(&tried);
+                copy.and_then(|copy| copy.set_modified(modified)).at("could not write", &tried)?;
+            }
             fs::rename(&tried, &place).at("could not write", &place)?;
         } else {
             fs::remove_file(&tried).at("could not remove", &tried)?;
@@ -282,9 +279,9 @@ impl RunRepo {
                     || oid_of(content).is_some_and(|oid| repo.has_object(oid))
             }
             // Its name is its hash, where it has one.
-            name => name.strip_prefix("sharedindex.").is_none_or(|hash| match sealed_by(content) {
+            name => name.strip_prefix(SHARED_INDEX).is_none_or(|hash| match hash_at_end(content) {
                 Some(own) => hex(&own) == hash,
-                None => content.ends_with(&[0; HASH]),
+                None => content.ends_with(&[0; CHECKSUM]),
             }),
         }
     }
@@ -295,25 +292,19 @@ impl RunRepo {
 fn are_equal_indexes(tops: [&Path; 2], file: &Path) -> bool {
     let end = |top: &Path| {
         let file = untrusted::open(top, file)?;
-        let (length, mut hash) = (file.metadata().ok()?.len(), [0; HASH]);
-        file.read_exact_at(&mut hash, length.checked_sub(HASH as u64)?).ok()?;
+        let (length, mut hash) = (file.metadata().ok()?.len(), [0; CHECKSUM]);
+        file.read_exact_at(&mut hash, length.checked_sub(CHECKSUM as u64)?).ok()?;
         Some((length, hash))
     };
     match tops.map(end) {
-        [Some((length, hash)), other] if hash != [0; HASH] => other == Some((length, hash)),
+        [Some((length, hash)), other] if hash != [0; CHECKSUM] => other == Some((length, hash)),
         _ => untrusted::are_equal(tops, file),
     }
 }
 
-/// The hash of an index, which stands at its end; `None` where another one does.
-fn sealed_by(content: &[u8]) -> Option<[u8; HASH]> {
-    let (before, end) = content.split_last_chunk()?;
-    (Sha1::digest(before).as_slice() == end).then_some(*end)
-}
-
 /// Whether an index has not changed since git wrote it, as far as that left a hash.
 fn is_sealed(content: &[u8]) -> bool {
-    content.ends_with(&[0; HASH]) || sealed_by(content).is_some()
+    content.ends_with(&[0; CHECKSUM]) || hash_at_end(content).is_some()
 }
 
 /// The lines of a reflog without those, not there `before`, that name a broken commit.
@@ -349,7 +340,7 @@ fn is_of_worktree(file: &Path) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
     is_head
         || ["index", "logs/HEAD", "MERGE_MSG", "MERGE_MODE"].contains(&name)
-        || name.starts_with("sharedindex.")
+        || name.starts_with(SHARED_INDEX)
         || UNFINISHED_IN.contains(&first)
 }
 
@@ -360,10 +351,11 @@ fn is_kept(file: &Path) -> bool {
 
 /// Files without which git takes an admin directory for none.
 fn is_vital(file: &Path) -> bool {
-    let is_shared_index = || file.to_str().is_some_and(|name| name.starts_with("sharedindex."));
-    ["HEAD", "index", "ORIG_HEAD", "logs/HEAD"].iter().any(|vital| file == Path::new(vital))
-        // The index that stays may need it. git removes those that none has needed for long.
-        || is_shared_index()
+    file.to_str().is_some_and(|name| {
+        ["HEAD", "index", "ORIG_HEAD", "logs/HEAD"].contains(&name)
+            // The index that stays may need it. git removes those that none has needed for long.
+            || name.starts_with(SHARED_INDEX)
+    })
 }
 
 /// What the lines of a log lead to (git-reflog(1)), oldest first: each has the old object name, the new one and more.
@@ -402,7 +394,7 @@ mod tests {
             }
             are_equal_indexes([&tops[0], &tops[1]], Path::new(INDEX))
         };
-        let [hash, other, none] = [b"h", b"o", b"\0"].map(|byte| byte.repeat(HASH));
+        let [hash, other, none] = [b"h", b"o", b"\0"].map(|byte| byte.repeat(CHECKSUM));
         let index = |content: &str, hash: &[u8]| [content.as_bytes(), hash].concat();
         assert!(are_equal([&index("DIRC a", &hash), &index("DIRC a", &hash)]));
         assert!(!are_equal([&index("DIRC a", &hash), &index("DIRC a", &other)]));

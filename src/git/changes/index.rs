@@ -18,6 +18,7 @@ use crate::git::files::untrusted;
 use crate::git::tree::{self, EXECUTABLE, FILE, SYMLINK};
 pub(in crate::git) use rewrite::{Edits, Rewritten};
 use rustix::fs::{FileType, Stat};
+use sha1::{Digest, Sha1};
 use std::cmp::Ordering;
 use std::io::Read;
 use std::ops::Range;
@@ -27,7 +28,8 @@ use std::path::Path;
 const HEADER: usize = 12;
 /// Stat data, oid and flags; the path follows.
 const FIXED: usize = 62;
-const CHECKSUM: usize = 20;
+/// How long the hash at its end is, in bytes.
+pub const CHECKSUM: usize = 20;
 /// No file has a longer path on Linux (`PATH_MAX`). Git looks at an index that has one, so that what costs a step for
 /// each directory of a path stays cheap here.
 const LONGEST_PATH: usize = 4096;
@@ -302,6 +304,13 @@ impl Index {
         let path = position(entry.path.start)..position(entry.path.end);
         self.bytes.get(path).unwrap_or_default()
     }
+}
+
+/// The hash of an index, or of the shared part of one, that stands at its end; `None` where another one does. Zeros stand there where
+/// `index.skipHash` leaves it out.
+pub fn hash_at_end(content: &[u8]) -> Option<[u8; CHECKSUM]> {
+    let (before, end) = content.split_last_chunk()?;
+    (Sha1::digest(before).as_slice() == end).then_some(*end)
 }
 
 fn be16(data: &[u8], at: usize) -> Option<u16> {

@@ -36,6 +36,7 @@ use crate::git::changes::index::known_tree;
 use crate::git::tree::{self, FILE};
 pub use glance::{Glance, Touched, glance, touched};
 pub use ignore::Spellings;
+pub use index::{CHECKSUM, hash_at_end};
 pub(in crate::git) use index::{Edits, Index, Rewritten, StatData, Written, stat_data};
 pub(in crate::git) use plain::{NextContent, PlainFiles};
 pub(in crate::git) use staged::{Asked, own_in_merge, passed_over, status, uncover};

@@ -19,6 +19,9 @@ pub struct Worktree {
 /// The directory of an admin directory in which git keeps the repositories of the worktree's submodules.
 pub const MODULES: &str = "modules";
 
+/// What the names of the shared parts of split indexes begin with; the hash of what they hold follows (gitformat-index(5)).
+pub const SHARED_INDEX: &str = "sharedindex.";
+
 /// The name of a repository that stands in for the shared one while an untrusted command works in a worktree. It lies
 /// two directories below the common dir and has an admin directory of the same name.
 pub const STAND_IN: &str = "run-repo";

@@ -138,11 +138,11 @@ impl BaseSums {
             Ok(())
         })?;
         let mut digest = Sha256::new();
-        parts.iter().for_each(|part| digest.update(&part.told));
+        parts.iter().for_each(|part| digest.update(&part.found.told));
         Ok(BaseSums {
             hash: hex(&digest.finalize()[..]),
-            names: parts.iter().map(|part| part.names).sum(),
-            bytes: parts.iter().map(|part| part.bytes).sum(),
+            names: parts.iter().map(|part| part.found.names).sum(),
+            bytes: parts.iter().map(|part| part.found.bytes).sum(),
         })
     }
 }
@@ -159,6 +159,12 @@ fn listed(directory: &Path) -> Result<Vec<DirEntry>> {
 struct BasePart {
     path: PathBuf,
     whole: bool,
+    found: FoundNames,
+}
+
+/// What a part holds, as [`BaseSums`] counts and hashes it.
+#[derive(Default)]
+struct FoundNames {
     names: usize,
     bytes: u64,
     told: Vec<u8>,
@@ -166,13 +172,13 @@ struct BasePart {
 
 impl BasePart {
     fn new(path: PathBuf, whole: bool) -> BasePart {
-        BasePart { path, whole, names: 0, bytes: 0, told: Vec::new() }
+        BasePart { path, whole, found: FoundNames::default() }
     }
 
     fn look(&mut self, top: &Path) -> Result<()> {
         if !self.whole {
             let found = fs::symlink_metadata(&self.path).at("could not look at", &self.path)?;
-            self.tell(&self.path.clone(), &found, top);
+            self.found.add(&self.path, &found, top);
             return Ok(());
         }
         let fail =
@@ -180,12 +186,14 @@ impl BasePart {
         for entry in WalkDir::new(&self.path).follow_root_links(false).sort_by_file_name() {
             let entry = entry.map_err(fail)?;
             let found = entry.metadata().map_err(fail)?;
-            self.tell(entry.path(), &found, top);
+            self.found.add(entry.path(), &found, top);
         }
         Ok(())
     }
+}
 
-    fn tell(&mut self, path: &Path, found: &Metadata, top: &Path) {
+impl FoundNames {
+    fn add(&mut self, path: &Path, found: &Metadata, top: &Path) {
         let path = path.strip_prefix(top).unwrap_or(path);
         // It is removed once the sums are taken, so it must not count.
         if path == Path::new(".git") {

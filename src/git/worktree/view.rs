@@ -16,6 +16,7 @@
 
 use crate::domain::path::{rsplit_once, split_once};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
+use crate::git::files::admin_dir::SHARED_INDEX;
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
@@ -91,7 +92,7 @@ impl WorktreeView {
         view.take_settings(common_dir, admin_dir)?;
         // Git looks for the shared part of a split index beside `HEAD`, and not beside the index.
         for file in untrusted::names(admin_dir) {
-            if file.as_bytes().starts_with(b"sharedindex.")
+            if file.as_bytes().starts_with(SHARED_INDEX.as_bytes())
                 && let Some(content) = untrusted::read(admin_dir, Path::new(&file), LONGEST_INDEX)
             {
                 let path = view.git_dir.join(&file);

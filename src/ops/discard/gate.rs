@@ -131,8 +131,7 @@ impl Remains {
             .iter()
             .filter(|_| branch.is_none())
             .filter(|name| ctx.repo.tip(name).is_ok_and(|tip| tip != Tip::Absent));
-        let (tip, mut losses) = tip_of(ctx, agent, branch.as_ref())?;
-        losses.extend(tip.and_then(|tip| goes_along(ctx, agent, tip)));
+        let (tip, losses) = tip_of(ctx, agent, branch.as_ref())?;
         let foreign_branch = named.next().cloned();
         let mut site = Remains { place: None, tip, losses, foreign_branch, branch };
         site.require_branch_free(agent, around)?;
@@ -199,7 +198,7 @@ fn tip_of(
 }
 
 /// The sentence for agents that landed on this one's branch, whose work no other branch has; their rows go on to say `merged`.
-fn goes_along(ctx: &Ctx, agent: &Agent, tip: Oid) -> Option<String> {
+pub(super) fn goes_along(ctx: &Ctx, agent: &Agent, tip: Oid) -> Option<String> {
     if !agent.state.is_open() {
         return None;
     }

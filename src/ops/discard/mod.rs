@@ -332,6 +332,7 @@ impl DiscardReport {
         let foreign = site.foreign_branch.iter().map(|name| {
             format!("{name} stays: nothing in this clone proves that it is this agent's branch")
         });
+        let along = site.tip.and_then(|tip| gate::goes_along(ctx, agent, tip));
         DiscardReport {
             agent: reporter.row(agent),
             dry_run: false,
@@ -343,7 +344,7 @@ impl DiscardReport {
             other_commits: Vec::new(),
             not_kept: NotKept::default(),
             set_aside: Vec::new(),
-            warnings: foreign.chain(left).chain(site.losses.clone()).collect(),
+            warnings: foreign.chain(left).chain(site.losses.clone()).chain(along).collect(),
             was_discarded: agent.state == State::Discarded && site.is_empty(),
             trash: Vec::new(),
         }

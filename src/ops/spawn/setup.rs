@@ -17,7 +17,7 @@ use crate::domain::named::hex;
 use crate::domain::repository_settings::{HookMoment, PATH, to_commit};
 use crate::domain::{Glob, Oid, Role, Task};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
-use crate::git::files::admin_dir::MODULES;
+use crate::git::files::admin_dir::{MODULES, SHARED_INDEX};
 use crate::git::landing::linked_at;
 use crate::git::populate;
 use crate::ops::spawn::contract::SpawnPlan;
@@ -329,7 +329,7 @@ fn link_indexes(from: &Path, to: &Path) -> Result<()> {
     for entry in fs::read_dir(from).at("could not list", from)? {
         let entry = entry.at("could not list", from)?;
         let name = entry.file_name();
-        let is_index = name == "index" || name.to_string_lossy().starts_with("sharedindex.");
+        let is_index = name == "index" || name.to_string_lossy().starts_with(SHARED_INDEX);
         if is_index {
             fs::hard_link(entry.path(), to.join(&name)).at("could not link", entry.path())?;
         }
