@@ -158,7 +158,7 @@ impl Scope {
         });
         match shortened {
             Ok(matcher) => matcher.matches(&candidate).collect(),
-            Err(_) => self.caseless.globs.first().into_iter().collect(),
+            Err(_) => self.caseless.globs.iter().collect(),
         }
     }
 
