@@ -247,3 +247,58 @@ fn every_shape_on_the_page_names_tests_that_there_are() {
         assert!(shown.contains('`') || shown.contains("not tried"), "{row}");
     }
 }
+
+/// Index and files are those of the branch that the command went to: judged as the agent's, they would take back its work or bring what
+/// others made.
+#[test]
+fn a_run_that_ends_on_another_branch_is_not_judged_as_on_its_own() {
+    let repo = TestRepo::with_commit();
+    repo.git(["switch", "--quiet", "--create", "other"]);
+    repo.write("src/other.rs", "// of another\n");
+    repo.commit_all("of another");
+    repo.git(["switch", "--quiet", "main"]);
+    let root = repo.path();
+    for kind in ["--layered=auto", "--layered=off", "--isolation=clone"] {
+        for last in [
+            "switch --quiet other",
+            "switch --quiet --ignore-other-worktrees main",
+            "switch --quiet --orphan new",
+        ] {
+            // A clone has no branches of others.
+            if kind == "--isolation=clone" && last.ends_with("other") {
+                continue;
+            }
+            let spawned = json(&root, &["spawn", kind, "do the work", "--scope", "src"]);
+            let id = spawned["agent_id"].as_str().expect("an id");
+            let what = format!("echo work > src/own.rs; git add .; git commit -qm own; git {last}");
+            let output = repo.agent(&["run", id, "--", "sh", "-ec", &what]);
+            assert_eq!(output.status.code(), Some(1), "{kind}, {last}: {}", describe(&output));
+            let judged = repo.agent(&["verify", id, "--format=json"]);
+            let judged: Value = serde_json::from_slice(&judged.stdout).expect("JSON");
+            assert_eq!(
+                judged["findings"][0]["code"], "worktree.head",
+                "{kind}, {last}: {judged:#}"
+            );
+            let before = repo.git(["rev-parse", "main"]);
+            assert_eq!(repo.agent(&["merge", "--all"]).status.code(), Some(1), "{kind}, {last}");
+            assert_eq!(repo.git(["rev-parse", "main"]), before, "{kind}, {last}");
+            // The way back brings no commit of others.
+            let fix = judged["findings"][0]["fix"].as_str().expect("advice");
+            let (_, command) = fix.split_once("run ").expect("a command");
+            assert!(!command.contains("cherry-pick"), "{command}");
+            run(&repo, id, command);
+            assert_eq!(json(&root, &["verify", id])["verdict"], "accept", "{kind}, {last}");
+            let commit = json(&root, &["merge", id, "--no-ff"])["commit"].clone();
+            let landed = repo.git([
+                "show",
+                "--format=",
+                "--name-only",
+                "-m",
+                commit.as_str().expect("a commit"),
+            ]);
+            assert_eq!(landed, "src/own.rs", "{kind}, {last}");
+            repo.git(["reset", "--quiet", "--hard", &before]);
+            json(&root, &["discard", id, "--force"]);
+        }
+    }
+}

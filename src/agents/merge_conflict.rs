@@ -6,7 +6,7 @@
 
 use super::own_checkout::checkout_on_branch;
 use super::work;
-use super::worktree::UNFINISHED;
+use super::worktree::unfinished;
 use crate::agents::ctx::Ctx;
 use crate::domain::{Agent, AgentId, Oid, Quoted};
 use crate::error::Result;
@@ -48,8 +48,7 @@ impl UnfinishedMerge {
         let place = checkout_on_branch(ctx, agent)?;
         // A rebase or a pick beside it has stopped on a conflict of its own, and is ended by
         // the process that began it.
-        let mut others = UNFINISHED.iter().filter(|(file, _)| *file != "MERGE_HEAD");
-        let is_more = others.any(|(file, _)| place.git_dir.join(file).exists());
+        let is_more = unfinished(&place.git_dir).len() > 1;
         let (Some(theirs), false) = (place.merge_head(), is_more) else {
             return Ok(None);
         };

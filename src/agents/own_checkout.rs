@@ -72,30 +72,49 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
         }
         let what = format!("HEAD of {} is not on {branch}", top.display());
         let on = head.strip_prefix("ref: ").unwrap_or(&head);
-        let back = Remedy::GitIn(place.git_place(), way_back(&ctx.repo, branch, on)?);
+        let back = Remedy::GitIn(place.git_place(), way_back(&ctx.repo, agent, on)?);
         return Err(Error::new(Code::WorktreeBusy, what).remedy("to put it back", back));
     }
     Ok(place)
 }
 
-/// What git is to be called with, in turn, to lead HEAD back to a branch from what it names, a ref or a commit, so that no commit is left
-/// behind.
+/// What git is to be called with, in turn, to lead HEAD back to an agent's branch from what it names, a ref or a commit, so that no
+/// commit of the agent's is left behind. Those of others, on whose branch it may be, stay where they are.
 ///
 /// # Errors
 /// Those of refs and of reading history.
-pub(crate) fn way_back(repo: &Repo, branch: &str, on: &str) -> Result<Vec<String>> {
+pub(crate) fn way_back(repo: &Repo, agent: &Agent, on: &str) -> Result<Vec<String>> {
+    let branch = agent.branch.as_deref().unwrap_or_default();
     let name = shell::word(branch_name(branch).as_bytes());
     let at = Oid::from_hex(on).or(repo.tip(on).ok().and_then(|tip| tip.oid()));
     let at = at.filter(|at| repo.has_object(*at));
-    Ok(match (at, repo.tip(branch)?) {
-        (Some(at), Tip::At(tip)) if !repo.is_ancestor(at, tip)? => {
-            if repo.is_ancestor(tip, at)? {
-                vec![format!("switch -C {name}")]
-            } else {
-                vec![format!("switch {name}"), format!("cherry-pick ..{}", at.short())]
-            }
-        }
-        _ => vec![format!("switch {name}")],
+    let (Some(at), Tip::At(tip)) = (at, repo.tip(branch)?) else {
+        return Ok(vec![format!("switch {name}")]);
+    };
+    let ahead = repo.divergence(tip, at, Some(tip))?.ahead;
+    let ahead: Vec<Oid> = ahead.into_iter().map(|lineage| lineage.oid).collect();
+    let mut branches = repo.refs_below("refs/heads/")?;
+    branches.extend(repo.refs_below("refs/remotes/")?);
+    branches.retain(|(name, tip)| name != branch && repo.has_object(*tip));
+    let tips: Vec<Oid> = branches.into_iter().map(|(_, tip)| tip).collect();
+    let unnamed = repo.unreachable(&ahead, &tips)?;
+    let id = agent.id.to_string();
+    let has_id = |oid: Oid| {
+        let commit = repo.read_commit(oid);
+        commit.is_ok_and(|commit| commit.trailer("Agent-Id") == Some(id.as_str()))
+    };
+    let is_own = |oid: &Oid| unnamed.contains(oid) || has_id(*oid);
+    let own: Vec<Oid> = ahead.iter().copied().filter(is_own).collect();
+    let switch = format!("switch {name}");
+    Ok(if own.is_empty() {
+        vec![switch]
+    } else if own.len() < ahead.len() {
+        let own: Vec<_> = own.iter().map(|oid| oid.short()).collect();
+        vec![switch, format!("cherry-pick {}", own.join(" "))]
+    } else if repo.is_ancestor(tip, at)? {
+        vec![format!("switch -C {name}")]
+    } else {
+        vec![switch, format!("cherry-pick ..{}", at.short())]
     })
 }
 

@@ -215,6 +215,29 @@ pub struct HeadElsewhere {
     pub command: String,
 }
 
+/// What git began in a worktree and did not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Git's command for it, such as `merge`.
+    pub what: &'static str,
+    /// Whether it can neither go on nor be taken back, only be forgotten.
+    pub is_broken: bool,
+}
+
+impl Unfinished {
+    /// The command with its article.
+    pub fn named(self) -> String {
+        let article = if self.what.starts_with('a') { "an" } else { "a" };
+        format!("{article} {}", self.what)
+    }
+
+    /// The words after `git` that give it up.
+    pub fn give_up(self) -> String {
+        let how = if self.is_broken { "--quit" } else { "--abort" };
+        format!("{} {how}", self.what)
+    }
+}
+
 /// The state of a worktree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorktreeFacts {
@@ -222,8 +245,8 @@ pub struct WorktreeFacts {
     pub linked: bool,
     /// What HEAD is on, when that is not the agent's branch.
     pub head_elsewhere: Option<HeadElsewhere>,
-    /// What is unfinished, such as `merge`.
-    pub in_progress: Vec<&'static str>,
+    /// What is unfinished.
+    pub in_progress: Vec<Unfinished>,
     /// Paths with more than one stage in the index.
     pub unmerged: Vec<Vec<u8>>,
     /// How our hooks differ from what spawn put there, one sentence each.

@@ -1,6 +1,6 @@
 //! The one door through which this program starts the user's `git`.
 
-use crate::domain::Oid;
+use crate::domain::{Oid, shell};
 use crate::error::{Code, Error, Result};
 use crate::system::{self, ResourceLimits};
 use std::ffi::OsStr;
@@ -291,9 +291,34 @@ fn fed(command: &mut Command, input: &[u8]) -> std::io::Result<Output> {
 
 /// What to say of a command that ended unsuccessfully.
 pub(in crate::git) fn refused(command: &Command, output: &Output) -> Error {
-    let words: Vec<_> = command.get_args().map(OsStr::to_string_lossy).collect();
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if let Some((path, filter)) = failed_filter(&said) {
+        let what = format!("the filter {filter} failed on {path}");
+        let pattern = shell::word(format!("^filter\\.{filter}\\.").as_bytes());
+        return Error::new(Code::GitFailed, what).because(said.clone()).hint(format!(
+            "to see what it runs and where that is set, run git config --show-origin --get-regexp {pattern}"
+        ));
+    }
+    // Settings that we give are for no one to read.
+    let mut words = Vec::new();
+    let mut all = command.get_args().map(OsStr::to_string_lossy);
+    while let Some(word) = all.next() {
+        if word == "-c" {
+            all.next();
+        } else {
+            words.push(word);
+        }
+    }
     Error::new(cause(&said), format!("git {} failed", words.join(" "))).because(said)
+}
+
+/// The path and the name of the required filter that git, in the C locale, says failed (gitattributes(5): `filter`).
+fn failed_filter(said: &str) -> Option<(&str, &str)> {
+    let (rest, filter) = [": clean filter '", ": smudge filter "]
+        .iter()
+        .find_map(|words| said.lines().last()?.strip_prefix("fatal: ")?.rsplit_once(words))?;
+    let filter = filter.strip_suffix(" failed")?;
+    Some((rest, filter.trim_end_matches('\'')))
 }
 
 /// The code for what git says, in the C locale, when it fails.

@@ -203,6 +203,31 @@ fn what_is_unmerged_in_the_main_worktree_is_named() {
     assert!(said.contains("  notes\n") && said.contains(" add -- <path>"), "{said}");
 }
 
+/// As where the program that encrypts files is not installed.
+#[test]
+fn a_filter_that_takes_nothing_in_is_named_with_what_shows_where_it_is_set() {
+    let repo = TestRepo::with_commit();
+    repo.write(".gitattributes", "*.key filter=sealed\n");
+    repo.write("src/one.key", "before\n");
+    repo.commit_all("sealed files");
+    let agent = Agent::spawned_in(repo, TASK);
+    agent.repo.git(["config", "filter.sealed.clean", "exit 7"]);
+    agent.repo.git(["config", "filter.sealed.required", "true"]);
+    agent.write("src/one.key", "after\n");
+    for (verb, more) in
+        [("check", ["--worktree"].as_slice()), ("diff", &[]), ("commit", &["-m", "new keys"])]
+    {
+        let output = run(&agent, verb, more);
+        refused(&output, "git-failed", 4);
+        let told = describe(&output);
+        assert!(told.contains("the filter sealed failed on src/one.key"), "{verb}: {told}");
+        let (_, command) = told.split_once("set, run git ").expect("advice");
+        let pattern = command.split('\'').nth(1).expect("a pattern");
+        let shown = agent.repo.git(["config", "--show-origin", "--get-regexp", pattern]);
+        assert!(shown.contains("filter.sealed.clean exit 7"), "{verb}: {shown}");
+    }
+}
+
 /// As where the server of large files does not answer.
 #[test]
 fn a_filter_that_fails_for_one_file_takes_no_other_along() {

@@ -42,8 +42,21 @@ fn what_could_lose_or_disturb_something_is_refused_and_changes_nothing() {
         let head = agent.git(&["rev-parse", "HEAD"]);
         fs::write(admin(agent, "MERGE_HEAD"), format!("{head}\n")).expect("write");
     });
-    check("discard-refused", 3, "in the middle of a rebase", |agent| {
+    check("discard-refused", 3, " rebase --quit", |agent| {
+        // What says where it leads back to is missing, so `git rebase --abort` fails.
         fs::create_dir(admin(agent, "rebase-merge")).expect("create");
+    });
+    check("discard-refused", 3, "in the middle of a cherry-pick", |agent| {
+        // As a conflict that was committed leaves it: the first of several is done, and no `CHERRY_PICK_HEAD` is there.
+        let head = agent.git(&["rev-parse", "HEAD"]);
+        fs::create_dir(admin(agent, "sequencer")).expect("create");
+        fs::write(admin(agent, "sequencer/head"), format!("{head}\n")).expect("write");
+        let todo = format!("pick {head} the next\n");
+        fs::write(admin(agent, "sequencer/todo"), todo).expect("write");
+    });
+    check("discard-refused", 3, "in the middle of an am", |agent| {
+        fs::create_dir(admin(agent, "rebase-apply")).expect("create");
+        fs::write(admin(agent, "rebase-apply/applying"), "").expect("write");
     });
     check("discard-refused", 3, "was moved", |agent| {
         let moved = agent.repo.path().with_file_name("moved");

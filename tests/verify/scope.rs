@@ -311,6 +311,23 @@ fn the_worktree_must_be_in_order() {
         agent.git(&["reset", "--quiet", "--hard", &tip]);
     }
 
+    // Only what the agent made itself is taken along.
+    let agent = Agent::new();
+    agent.repo.git(["switch", "--quiet", "--create", "topic"]);
+    agent.repo.write("docs/topic.md", "");
+    agent.repo.commit_all("of another");
+    agent.repo.git(["switch", "--quiet", "main"]);
+    agent.git(&["switch", "--quiet", "--detach", "topic"]);
+    agent.write("src/two.rs", "");
+    let own = agent.commit("two");
+    let report = agent.verify(&[]);
+    let fix = report["findings"][0]["fix"].as_str().expect("advice");
+    assert!(fix.ends_with(&format!(" && git cherry-pick {}", &own[..7])), "{fix}");
+    agent.git(&["switch", "--quiet", "topic"]);
+    let report = agent.verify(&[]);
+    let fix = report["findings"][0]["fix"].as_str().expect("advice");
+    assert!(!fix.contains("cherry-pick"), "{fix}");
+
     let agent = Agent::new();
     agent.write("src/lib.rs", "pub fn mine() {}\n");
     agent.commit("mine");

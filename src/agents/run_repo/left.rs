@@ -35,12 +35,15 @@ const NOT_ALL: &[u8] = b"not all of it was taken in\n";
 /// The file of an admin directory with what is staged.
 const INDEX: &str = "index";
 
+/// The one that says what is checked out.
+const HEAD: &str = "HEAD";
+
 /// What a command has in its run repository, read as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heads {
     /// The tip of the agent's branch; `None` when it is gone or cannot be read.
     pub branch: Option<Oid>,
-    /// The commit of a detached HEAD.
+    /// The commit of a HEAD that is detached, or on another branch.
     pub detached: Option<Oid>,
     /// Refs that only this repository has, such as a stash, and where they are, with those of worktrees that the command made, as
     /// `worktrees/<name>/HEAD`; and what their logs name besides, as `refs/stash@{1}`.
@@ -55,7 +58,6 @@ pub fn is_logged(name: &str) -> bool {
 impl RunRepo {
     /// What the command has now.
     pub fn heads(&self) -> Heads {
-        let head = untrusted::read(&self.admin_dir(), Path::new("HEAD"), LONGEST_REF);
         let mut refs = packed_refs(&self.directory);
         let known = packed_refs(&self.common_dir);
         // `packed-refs` was made of the repository's refs, so only lines that differ can be the command's doing.
@@ -76,7 +78,7 @@ impl RunRepo {
         // What the command fetched is on its remote, and no work of its own.
         let is_fetched = |name: &str| name.starts_with("refs/remotes/");
         refs.retain(|name, _| !name.ends_with(".lock") && !is_own_row(name) && !is_fetched(name));
-        let detached = head.and_then(|text| oid_of(&text));
+        let detached = self.head().and_then(|text| oid_of(&text));
         // Worktrees that the command made.
         let worktrees = untrusted::names(&self.directory.join("worktrees")).into_iter();
         let worktrees = worktrees.filter(|name| *name != *self.name);
@@ -114,6 +116,29 @@ impl RunRepo {
             }
         }
         Heads { branch, detached, others: refs }
+    }
+
+    /// What the agent's HEAD is to be; `None` where the command left none that git takes.
+    ///
+    /// One on another branch is detached at that branch's commit, which is what index and files are of: the repository's own branch of
+    /// that name need not be there, and no commit in this worktree is to move it. One on a branch that is not born stays there.
+    fn head(&self) -> Option<Vec<u8>> {
+        let content = untrusted::read(&self.admin_dir(), Path::new(HEAD), LONGEST_REF)?;
+        let text = std::str::from_utf8(&content).ok()?.trim_ascii();
+        let Some(name) = text.strip_prefix("ref: ") else {
+            return oid_of(&content).is_some().then_some(content);
+        };
+        if name == self.branch {
+            return Some(content);
+        }
+        if !Repo::is_valid_ref(name) {
+            return None;
+        }
+        let loose = self.read(Path::new(name), LONGEST_REF).and_then(|text| oid_of(&text));
+        match loose.or_else(|| packed_refs(&self.directory).remove(name)) {
+            Some(oid) => Some(format!("{oid}\n").into_bytes()),
+            None => name.starts_with("refs/heads/").then_some(content),
+        }
     }
 
     /// What changes whenever the command changes something that [`super::super::publish`] takes over.
@@ -173,8 +198,8 @@ impl RunRepo {
     }
 
     /// Brings the agent's admin directory up to date: index, HEAD, reflog, and what git keeps of an unfinished merge
-    /// or rebase. A file that is no regular one, a HEAD that leads anywhere but to the agent's branch or a
-    /// commit, and an index that names what is not in the repository, is left out. Gives the names of files that were left out.
+    /// or rebase. A file that is no regular one, a HEAD that is none and an index that names what is not in the
+    /// repository are left out. Gives the names of files that were left out.
     /// `broken` tells of commits that are new in a reflog which of them lead to something missing: these go out of it, because
     /// `git gc` follows reflogs.
     ///
@@ -199,8 +224,12 @@ impl RunRepo {
             if untrusted::are_equal([&from, &to], file) {
                 continue;
             }
-            let content = untrusted::read(&from, file, LONGEST)
-                .filter(|content| self.is_plausible(repo, file, content));
+            let content = if file == Path::new(HEAD) {
+                self.head()
+            } else {
+                let content = untrusted::read(&from, file, LONGEST);
+                content.filter(|content| is_plausible(repo, file, content))
+            };
             let Some(mut content) = content else {
                 left.push(file.clone());
                 continue;
@@ -261,29 +290,24 @@ impl RunRepo {
         }
         Ok(is_whole)
     }
+}
 
-    /// Whether a file of the command's admin directory may take the place of the agent's.
-    fn is_plausible(&self, repo: &Repo, file: &Path, content: &[u8]) -> bool {
-        match file.to_str().unwrap_or_default() {
-            "HEAD" => {
-                oid_of(content).is_some()
-                    || content.trim_ascii() == format!("ref: {}", self.branch).as_bytes()
-            }
-            // What is unfinished could neither be ended nor taken back.
-            "MERGE_HEAD" | "CHERRY_PICK_HEAD" | "REVERT_HEAD" => {
-                let mut lines = content.trim_ascii().split(|byte| *byte == b'\n');
-                lines.all(|line| oid_of(line).is_some_and(|oid| repo.read_commit(oid).is_ok()))
-            }
-            name if name.starts_with("refs/") => {
-                content.starts_with(b"ref: ")
-                    || oid_of(content).is_some_and(|oid| repo.has_object(oid))
-            }
-            // Its name is its hash, where it has one.
-            name => name.strip_prefix(SHARED_INDEX).is_none_or(|hash| match hash_at_end(content) {
-                Some(own) => hex(&own) == hash,
-                None => content.ends_with(&[0; CHECKSUM]),
-            }),
+/// Whether a file of the command's admin directory may take the place of the agent's.
+fn is_plausible(repo: &Repo, file: &Path, content: &[u8]) -> bool {
+    match file.to_str().unwrap_or_default() {
+        // What is unfinished could neither be ended nor taken back.
+        "MERGE_HEAD" | "CHERRY_PICK_HEAD" | "REVERT_HEAD" => {
+            let mut lines = content.trim_ascii().split(|byte| *byte == b'\n');
+            lines.all(|line| oid_of(line).is_some_and(|oid| repo.read_commit(oid).is_ok()))
         }
+        name if name.starts_with("refs/") => {
+            content.starts_with(b"ref: ") || oid_of(content).is_some_and(|oid| repo.has_object(oid))
+        }
+        // Its name is its hash, where it has one.
+        name => name.strip_prefix(SHARED_INDEX).is_none_or(|hash| match hash_at_end(content) {
+            Some(own) => hex(&own) == hash,
+            None => content.ends_with(&[0; CHECKSUM]),
+        }),
     }
 }
 

@@ -151,11 +151,11 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
             in_worktree(&head.command),
         ));
     }
-    findings.extend(facts.in_progress.iter().map(|what| {
+    findings.extend(facts.in_progress.iter().map(|unfinished| {
         Finding::new(
             Code::WorktreeInProgress,
-            format!("a {what} is unfinished in the worktree"),
-            format!("finish it, or run git {what} --abort"),
+            format!("{} is unfinished in the worktree", unfinished.named()),
+            format!("finish it, or run git {}", unfinished.give_up()),
         )
     }));
     findings.extend(facts.unmerged.iter().map(|path| {

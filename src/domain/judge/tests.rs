@@ -170,7 +170,16 @@ fn provenance_worktree_and_ledger_have_their_codes() {
         (|e| e.history.as_mut().expect("one").foreign.push(COMMIT), "provenance.foreign-commit"),
         (|e| e.worktree = None, "worktree.gone"),
         (|e| e.worktree.as_mut().expect("one").linked = false, "worktree.unlinked"),
-        (|e| e.worktree.as_mut().expect("one").in_progress.push("merge"), "worktree.in-progress"),
+        (
+            |e| {
+                e.worktree
+                    .as_mut()
+                    .expect("one")
+                    .in_progress
+                    .push(Unfinished { what: "merge", is_broken: false })
+            },
+            "worktree.in-progress",
+        ),
         (
             |e| e.worktree.as_mut().expect("one").head_elsewhere = Some(HeadElsewhere::default()),
             "worktree.head",

@@ -2,7 +2,7 @@
 
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::work::recorded_tip;
-use crate::agents::worktree::UNFINISHED;
+use crate::agents::worktree::unfinished;
 use crate::agents::{Ctx, liveness, lookup, scratch, untrusted, worktree};
 use crate::domain::{Agent, Isolation, Oid, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
@@ -411,25 +411,20 @@ fn require_no_linked(files: &Path) -> Result<()> {
 }
 
 fn require_finished(place: &Place) -> Result<()> {
-    let unfinished =
-        UNFINISHED.iter().find(|(file, _)| is_file_or_directory(&place.admin_dir.join(file)));
-    match unfinished {
-        None => Ok(()),
-        Some((_, what)) => {
-            let shown = place.path.display();
-            let git = |word: &str| {
-                let place = WorktreeLayer::git_place(&place.path, &place.admin_dir);
-                Remedy::GitIn(place, vec![format!("{what} {word}")])
-            };
-            Err(refused(format!("{shown} is in the middle of a {what}"))
-                .remedy("to finish it", git("--continue"))
-                .remedy("to give it up", git("--abort")))
-        }
-    }
-}
-
-fn is_file_or_directory(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file() || metadata.is_dir())
+    let found = unfinished(&place.admin_dir);
+    let Some(unfinished) = found.first() else {
+        return Ok(());
+    };
+    let git = |words: String| {
+        let place = WorktreeLayer::git_place(&place.path, &place.admin_dir);
+        Remedy::GitIn(place, vec![words])
+    };
+    let what = unfinished.what;
+    let (shown, named) = (place.path.display(), unfinished.named());
+    let error = refused(format!("{shown} is in the middle of {named}"));
+    let go_on = (!unfinished.is_broken).then(|| git(format!("{what} --continue")));
+    let error = go_on.into_iter().fold(error, |error, go_on| error.remedy("to finish it", go_on));
+    Err(error.remedy("to give it up", git(unfinished.give_up())))
 }
 
 pub(super) fn refused(message: String) -> Error {

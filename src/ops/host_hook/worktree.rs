@@ -147,14 +147,15 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
 /// Refuses to remove a worktree in the middle of something: conflicts that were resolved and a list of commits to pick are in
 /// no commit.
 fn require_finished(path: &Path, git_dir: &Path) -> Result<()> {
-    let is_there = |(name, _): &&(&str, &str)| git_dir.join(name).symlink_metadata().is_ok();
-    let Some((_, what)) = worktree::UNFINISHED.iter().find(is_there) else {
+    let found = worktree::unfinished(git_dir);
+    let Some(unfinished) = found.first() else {
         return Ok(());
     };
-    let shown = path.display();
+    let (shown, what) = (path.display(), unfinished.named());
     let error =
-        Error::new(Code::WorktreeBusy, format!("{shown} is in the middle of a {what}, and stays"));
-    Err(error.hint(format!("to give that up, run git -C {} {what} --abort", shell::path(path))))
+        Error::new(Code::WorktreeBusy, format!("{shown} is in the middle of {what}, and stays"));
+    let give_up = unfinished.give_up();
+    Err(error.hint(format!("to give that up, run git -C {} {give_up}", shell::path(path))))
 }
 
 /// Deletes a branch whose commits are all in `HEAD` of the main worktree.

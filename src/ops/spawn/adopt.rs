@@ -14,7 +14,7 @@
 //!    from here on would be lost if the agent did not stay.
 //! 3. `replaced`: the old admin directory is gone. The row is complete before.
 
-use crate::agents::worktree::UNFINISHED;
+use crate::agents::worktree::unfinished;
 use crate::agents::{Ctx, untrusted, worktree};
 use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
@@ -27,9 +27,6 @@ use crate::store::{fsx, layout};
 use crate::wire::journal::AdoptedJournal;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// What git looks for in an admin directory besides [`UNFINISHED`].
-const ALSO_UNFINISHED: [(&str, &str); 2] = [("BISECT_LOG", "bisect"), ("sequencer", "cherry-pick")];
 
 /// What the agent's admin directory has of its own.
 const OWN: [&str; 6] = ["HEAD", "commondir", "gitdir", "locked", "index.lock", "logs/HEAD"];
@@ -94,11 +91,10 @@ impl AdoptedWorktree {
                 format!("to take the lock off, run git worktree unlock {word}"),
             ));
         }
-        let mut unfinished = UNFINISHED.iter().chain(&ALSO_UNFINISHED);
-        if let Some((_, what)) =
-            unfinished.find(|(name, _)| admin.join(name).symlink_metadata().is_ok())
-        {
-            let what = format!("is in the middle of a {what}");
+        let unfinished = unfinished(&admin).first().map(|unfinished| unfinished.named());
+        let is_bisected = admin.join("BISECT_LOG").symlink_metadata().is_ok();
+        if let Some(what) = unfinished.or_else(|| is_bisected.then(|| "a bisect".to_owned())) {
+            let what = format!("is in the middle of {what}");
             return Err(busy(what, format!("to see how to end it, run git -C {word} status")));
         }
         if admin.join(MODULES).exists() {

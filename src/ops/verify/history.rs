@@ -3,7 +3,7 @@
 use crate::agents::hooks::inspection;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
-use crate::agents::worktree::UNFINISHED;
+use crate::agents::worktree::unfinished;
 use crate::agents::{AgentWorktree, Ctx, lookup, own_checkout, untrusted};
 use crate::domain::evidence::{
     BranchHistory, ChangePlace, HeadElsewhere, NoWorktree, Touch, WorktreeFacts,
@@ -20,8 +20,6 @@ use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
 use crate::store::{replay, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::path::Path;
 
 /// Which commits are the agent's and which are not. `started` is the commit it was spawned from; `is_above_landed` says that what
 /// it was built upon has landed, and that `divergence` leaves that out.
@@ -467,11 +465,6 @@ fn facts(
     place: &AgentWorktree,
     uncommitted: Uncommitted,
 ) -> Result<WorktreeFacts> {
-    let unfinished = |(file, _): &&(&str, &str)| exists(&place.admin_dir.join(file));
-    let mut in_progress: Vec<_> =
-        UNFINISHED.iter().filter(unfinished).map(|(_, what)| *what).collect();
-    // Several files may say the same of one operation.
-    in_progress.dedup();
     let head = untrusted::text(&place.admin_dir, "HEAD").unwrap_or_default();
     let head = head.trim_end();
     // A detached HEAD names a commit, which is no branch of its.
@@ -484,7 +477,7 @@ fn facts(
         hooks: altered.map(ToString::to_string).collect(),
         linked: belongs_to(&place.path, &place.admin_dir),
         head_elsewhere: head_elsewhere(&ctx.repo, subject, on)?,
-        in_progress,
+        in_progress: unfinished(&place.admin_dir),
         unmerged: uncommitted.unmerged,
         nested: uncommitted.nested,
         refused: uncommitted.refused,
@@ -499,14 +492,10 @@ fn head_elsewhere(
     subject: &LandingSubject,
     on: &str,
 ) -> Result<Option<HeadElsewhere>> {
-    let Some(branch) = subject.agent.branch.as_deref().filter(|branch| *branch != on) else {
+    if subject.agent.branch.as_deref().is_none_or(|branch| branch == on) {
         return Ok(None);
-    };
-    let command = own_checkout::way_back(repo, branch, on)?;
+    }
+    let command = own_checkout::way_back(repo, &subject.agent, on)?;
     let command = format!("git {}", command.join(" && git "));
     Ok(Some(HeadElsewhere { on: on.to_owned(), command }))
-}
-
-fn exists(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok()
 }
