@@ -388,10 +388,12 @@ fn what_only_a_person_can_decide_is_reported() {
         let name = format!("refs/heads/{}", patient.branch);
         patient.repo.git(["update-ref", "-d", &name]);
     });
-    is_left_alone(&["branches.no-row"], |patient| {
-        patient.repo.git(["branch", "agent/copy", &patient.branch]);
-    });
+    // A branch of the user's at a commit of an agent that has a row is no agent's.
     is_left_alone(&["ledger.lost", "worktrees.no-row", "branches.no-row"], |patient| {
+        patient.repo.git(["branch", "--force", "agent/mine", &patient.branch]);
+        let (_, report) = patient.doctor(&[]);
+        assert!(!problems(&report).contains(&"branches.no-row".to_owned()), "{report:#}");
+        patient.repo.git(["branch", "-D", "agent/mine"]);
         patient.repo.git(["update-ref", "-d", "refs/notes/agents"]);
     });
 }

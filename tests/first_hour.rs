@@ -53,7 +53,10 @@ fn a_spawn_without_a_branch_says_where_the_work_can_land() {
     assert!(warnings(&["--base", &head]).contains("the base is no branch"));
     repo.git(["checkout", "--quiet", "--detach"]);
     let text = warnings(&[]);
-    assert!(text.contains("HEAD is detached") && text.contains("merge --into <branch>"), "{text}");
+    assert!(
+        text.contains("HEAD is detached") && text.contains("merge <agent> --into <branch>"),
+        "{text}"
+    );
     assert_eq!(warnings(&["--base", "main"]), "");
     // A rebase that stops leaves HEAD detached as well.
     repo.git(["checkout", "--quiet", "-b", "topic", "main"]);

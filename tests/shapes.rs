@@ -302,3 +302,66 @@ fn a_run_that_ends_on_another_branch_is_not_judged_as_on_its_own() {
         }
     }
 }
+
+/// In the run git takes it for a repository of its own; what leads it to its repository ends with the run.
+#[test]
+fn what_is_checked_out_in_a_worktree_of_a_run_is_no_work() {
+    let repo = TestRepo::with_commit();
+    repo.write("docs/deep/one.md", "one\n");
+    repo.commit_all("docs");
+    let root = repo.path();
+    for kind in ["--layered=auto", "--layered=off"] {
+        for (file, add) in [
+            ("src/inner/docs/deep/one.md", "worktree add -q --detach src/inner"),
+            // Added by hand, as git warns of and does.
+            (
+                "src/inner/f",
+                "init -q src/inner; echo f > src/inner/f; git -C src/inner add .; git -C src/inner commit -qm f; git add src/inner; git commit -qm inner",
+            ),
+        ] {
+            let spawned = json(&root, &["spawn", kind, "do the work", "--scope", "src"]);
+            let id = spawned["agent_id"].as_str().expect("an id");
+            let what = format!(
+                "echo work > src/own.rs; git add .; git commit -qm own; git {add}; test -e {file}"
+            );
+            let output = repo.agent(&["run", id, "--", "sh", "-ec", &what]);
+            assert_eq!(output.status.code(), Some(1), "{kind}, {add}: {}", describe(&output));
+            let judged = repo.agent(&["verify", id, "--format=json"]);
+            let judged: Value = serde_json::from_slice(&judged.stdout).expect("JSON");
+            let found = &judged["findings"][0];
+            assert_eq!(found["code"], "worktree.nested-repository", "{kind}, {add}: {judged:#}");
+            assert_eq!(found["path"].as_str().expect("a path").trim_end_matches('/'), "src/inner");
+            // What git agent says leads on.
+            let refused = describe(&repo.agent(&["discard", id]));
+            if let Some((_, command)) = refused.split_once("what is beside it, run ") {
+                let (command, _) = command.split_once(" in the worktree").expect("advice");
+                run(&repo, id, command);
+                json(&root, &["discard", id]);
+            } else {
+                assert!(refused.contains("move src/inner out"), "{kind}, {add}: {refused}");
+            }
+        }
+    }
+}
+
+/// Each user of the group runs and discards the agents of all.
+#[test]
+fn what_is_kept_of_an_agent_is_open_to_those_who_share_the_repository() {
+    let repo = TestRepo::with_commit();
+    let modes = |task: &str| {
+        let spawned = json(&repo.path(), &["spawn", "--layered=off", task]);
+        let id = spawned["agent_id"].as_str().expect("an id");
+        let own = repo.path().join(".git/agents").join(&id[..8]);
+        let mode = |name: &str| {
+            let found = fs::metadata(own.join(name)).expect("there");
+            found.permissions().mode() & 0o777
+        };
+        [mode("task.toml"), mode("hooks")]
+    };
+    assert_eq!(modes("do the work")[0], 0o600);
+    repo.git(["config", "core.sharedRepository", "group"]);
+    let [task, hooks] = modes("do more work");
+    assert_eq!(task, 0o660);
+    // Moving a directory takes the right to write it.
+    assert_eq!(hooks & 0o070, 0o070, "{hooks:o}");
+}

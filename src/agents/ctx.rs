@@ -14,7 +14,7 @@ use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::{Checkout, Repo};
 use crate::proc;
 use crate::proc::sandbox::Kernel;
-use crate::store::{Ledger, layout, lock};
+use crate::store::{Ledger, fsx, layout, lock};
 use chrono::{DateTime, Utc};
 pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS, WITHIN_HOOK};
 use std::cell::RefCell;
@@ -159,6 +159,9 @@ impl Ctx {
         // `core.sharedRepository` asks for this, and files that we make ourselves are not made by
         // git.
         proc::change_umask(|umask| repo.shared_umask(umask))?;
+        if repo.is_shared()? {
+            fsx::share_private_files();
+        }
         // Its supervisor holds the lock, which the fence hides.
         if let (true, Some(id)) = (env.fenced, env.agent.as_deref().and_then(AgentId::parse)) {
             lock::assume_held(repo.common_dir(), &layout::live_lock(id));

@@ -35,6 +35,7 @@ codes! {
     MainIsBare, "settings.main-is-bare", Problem, "While core.bare is true, git refuses every command that needs the main worktree.";
     PlaceShared, "settings.place-shared", Problem, "With extensions.worktreeConfig on, a shared core.bare or core.worktree applies to every linked worktree too.";
     MainLedAway, "settings.main-led-away", Problem, "Git commands in the main worktree work on another directory, such as an agent's.";
+    WorktreeLedAway, "settings.worktree-led-away", Problem, "Git commands in an agent's worktree fail, or work on another directory.";
     WorktreeConfigOff, "settings.worktree-config-off", Problem, "Git passes over config.worktree, and with it over the hooks of agents' worktrees.";
     HooksLedAway, "settings.hooks-led-away", Problem, "The repository's own hooks do not run, because every worktree uses the hooks of one agent.";
     PrunesAtOnce, "settings.prunes-at-once", Problem, "git gc deletes unreachable objects at once, also those that a command is about to use.";

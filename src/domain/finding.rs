@@ -56,7 +56,7 @@ codes! {
     WorktreeHead, "worktree.head", Error, "HEAD is not on the agent's branch.";
     WorktreeUnlinked, "worktree.unlinked", Error, "The worktree's .git file does not lead back to its admin directory.";
     WorktreeHooks, "worktree.hooks", Error, "The git hooks of the worktree were removed or altered.";
-    WorktreeNested, "worktree.nested-repository", Error, "A git repository inside the worktree hides its files.";
+    WorktreeNested, "worktree.nested-repository", Error, "A git repository inside the worktree hides its files, or was added as a link to a commit that no `.gitmodules` names.";
     WorktreeUnstorable, "worktree.unstorable", Error, "Git puts a file into no commit because of its name, such as one that some system takes for `.git`.";
     WorktreeSubmodule, "worktree.submodule", Error, "A submodule holds files that are in no commit of it.";
     WorktreeUnreadable, "worktree.unreadable", Error, "A directory that cannot be read hides its files.";

@@ -519,9 +519,19 @@ fn unkeepable(paths: &[PathBuf], top: &Path) -> Error {
         git_dir.filter(|git_dir| is_submodule || paths.iter().any(|path| is_beside(git_dir, path)));
     let within = within.and_then(Path::parent).or(git_dir);
     let first = within.or(paths.first().copied()).unwrap_or(Path::new("."));
+    let leads_on = |pointer: &Path| {
+        let text = untrusted::text(top, pointer.to_str()?)?;
+        let inside = top.join(pointer).parent()?.join(text.strip_prefix("gitdir: ")?.trim_end());
+        inside.exists().then_some(())
+    };
     // A submodule leads to its repository by a path from where it is, and that keeps what is stashed.
     let word = shell::path(first);
-    let hint = if is_submodule {
+    let hint = if let Some(pointer) = git_dir.filter(|it| is_submodule && leads_on(it).is_none()) {
+        let pointer = shell::path(pointer);
+        format!(
+            "its repository is gone; to keep what is beside it, run rm {pointer} in the worktree"
+        )
+    } else if is_submodule {
         format!("to keep them, run git -C {word} stash --include-untracked in the worktree")
     } else {
         format!("to keep them, move {word} out of the worktree")

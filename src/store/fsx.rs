@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use walkdir::WalkDir;
 
 /// What is added to the name of a file that was set aside.
@@ -95,6 +95,19 @@ pub fn open(path: &Path) -> std::io::Result<File> {
     }
 }
 
+/// Whether the users who share the repository read and write private files, too.
+static SHARES_PRIVATE: AtomicBool = AtomicBool::new(false);
+
+/// Lets those who share the repository, by the umask of this process, read and write what it writes from now on as private: each runs and
+/// discards the agents of all.
+pub fn share_private_files() {
+    SHARES_PRIVATE.store(true, Ordering::Relaxed);
+}
+
+fn private_mode() -> u32 {
+    if SHARES_PRIVATE.load(Ordering::Relaxed) { 0o660 } else { 0o600 }
+}
+
 /// Opens a regular file of this name for reading and writing, and makes one that its owner alone may read where there is none. A link
 /// is not followed.
 ///
@@ -108,7 +121,7 @@ pub fn open_private(path: &Path) -> Result<File> {
         .write(true)
         .create(true)
         .truncate(false)
-        .mode(0o600)
+        .mode(private_mode())
         .custom_flags(flags.bits() as i32)
         .open(path);
     let is_regular = |file: &File| file.metadata().is_ok_and(|metadata| metadata.is_file());
@@ -155,7 +168,7 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o600)
+        .mode(private_mode())
         .open(&temporary)
         .and_then(|mut file| file.write_all(content))
         .and_then(|()| fs::rename(&temporary, path))

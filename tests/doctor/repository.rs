@@ -39,6 +39,12 @@ fn settings_that_turn_against_the_user_are_taken_back() {
         }),
     );
     heals(&["settings.prunes-at-once"], set("gc.pruneExpire", |_| "now".into()));
+    for (key, value) in [("core.bare", "true"), ("core.worktree", "/nowhere")] {
+        heals(&["settings.worktree-led-away"], |patient| {
+            git_in(&patient.top, ["config", "--worktree", key, value]);
+            assert!(!git_output(&patient.top, ["status"]).status.success(), "{key}");
+        });
+    }
     heals(&["settings.worktree-config-off", "hooks.inert"], |patient| {
         drop(patient.repo.git(["config", "--unset", "extensions.worktreeConfig"]))
     });

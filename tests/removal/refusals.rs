@@ -1,6 +1,6 @@
 use super::{WRITTEN, assert_kept, busy, discard, discarded};
 use crate::support::agent::describe;
-use crate::support::{assert_unchanged, git_in, git_output, snapshot};
+use crate::support::{assert_unchanged, git_in, git_output, isolated, snapshot};
 use crate::verify::{Agent, refused};
 use std::fs;
 use std::path::Path;
@@ -176,4 +176,21 @@ fn only_what_nothing_keeps_is_named_and_not_what_is_ignored() {
     assert!(!said.contains("built") && !said.contains(".o\n"), "{said}");
     fs::remove_dir_all(agent.worktree.join("src/inner")).expect("removed");
     discarded(&agent, &[]);
+}
+
+#[test]
+fn a_worktree_inside_goes_with_what_was_committed_there_on_a_branch() {
+    let agent = Agent::new();
+    agent.git(&["worktree", "add", "--quiet", "--detach", "src/inner"]);
+    let inner = agent.worktree.join("src/inner");
+    git_in(&inner, ["commit", "--quiet", "--allow-empty", "-m", "inside"]);
+    let commit = git_in(&inner, ["rev-parse", "HEAD"]);
+    let told = describe(&agent.repo.agent(&["discard", &agent.id]));
+    let (_, command) = told.split_once("to remove that one, run ").expect("advice");
+    let command = command.lines().next().expect("a line");
+    let status = isolated("sh", &agent.repo.path()).args(["-c", command]).status();
+    assert!(status.expect("starts").success(), "{command}");
+    agent.repo.agent_json(&["discard", &agent.id]);
+    let branches = agent.repo.git(["branch", "--contains", &commit, "--format=%(refname:short)"]);
+    assert_eq!(branches, format!("kept-{}", &commit[..7]));
 }

@@ -50,7 +50,17 @@ fn renames_modes_links_and_submodules_touch_their_paths() {
             a.git(&["update-index", "--add", "--cacheinfo", &entry]);
             fs::create_dir(a.worktree.join("vendor")).expect("mkdir");
         },
-        &[OUTSIDE],
+        &[OUTSIDE, "worktree.nested-repository"],
+    );
+    check(
+        &|a| {
+            let entry = format!("160000,{},vendor", a.git(&["rev-parse", "HEAD"]));
+            a.git(&["update-index", "--add", "--cacheinfo", &entry]);
+            fs::create_dir(a.worktree.join("vendor")).expect("mkdir");
+            a.write(".gitmodules", "[submodule \"v\"]\n\tpath = vendor\n\turl = ../v\n");
+            a.git(&["add", ".gitmodules"]);
+        },
+        &[OUTSIDE, OUTSIDE],
     );
 }
 

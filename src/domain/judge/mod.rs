@@ -181,7 +181,7 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
                 "{} is a git repository of its own, whose files no commit would hold",
                 Quoted(path)
             ),
-            "remove the directory, or its .git",
+            "remove the directory, or its .git; where it was added, run git rm --cached on it too",
         )
         .on(path)
     }));

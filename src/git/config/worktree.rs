@@ -265,6 +265,15 @@ impl Repo {
         let wanted = word.and_then(|word| loosened(&word, umask));
         Ok(wanted.filter(|wanted| *wanted != umask))
     }
+
+    /// Whether other users, those of its group, may write the repository.
+    ///
+    /// # Errors
+    /// As [`Repo::shared_umask`].
+    pub fn is_shared(&self) -> Result<bool> {
+        let closed = self.shared_umask(0o077)?;
+        Ok(closed.is_some_and(|umask| umask & 0o020 == 0))
+    }
 }
 
 /// The umask that the setting asks for; `None` where it asks for nothing, or is none that git knows.

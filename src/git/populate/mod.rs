@@ -86,7 +86,7 @@ pub struct Populated {
 
 /// A warning that holds until something fills them.
 pub const EMPTY_SUBMODULES: &str =
-    "submodules are empty; to fill them, run git submodule update --init";
+    "submodules are empty; to fill them, run git submodule update --init in the worktree";
 
 /// Writes the files and the index of a new worktree.
 ///

@@ -41,6 +41,7 @@ pub(super) struct Listed {
 impl Listed {
     /// Adds what `git ls-files -z -v` gave.
     pub(super) fn read(&mut self, source: &WorktreeSource<'_>, output: &[u8]) {
+        let mut known = HashMap::new();
         for entry in output.split(|&byte| byte == 0) {
             let [tag, b' ', path @ ..] = entry else {
                 continue;
@@ -53,7 +54,12 @@ impl Listed {
                 b'R' => {}
                 b'M' | b'm' => self.unmerged.push(path),
                 b'?' if path.ends_with(b"/") => self.nested.push(path),
-                b'?' => self.new.push(path),
+                b'?' => match cut_off_above(source.worktree, &path, &mut known) {
+                    None => self.new.push(path),
+                    // Its files stand one after another.
+                    Some(top) if self.nested.last() == Some(&top) => {}
+                    Some(top) => self.nested.push(top),
+                },
                 b'S' if source.sparse && !is_there(source, &path) => {}
                 _ => self.hidden.push(path),
             }
@@ -229,6 +235,29 @@ fn not_opened(line: &[u8]) -> Option<Vec<u8>> {
     // A name can hold the same three characters; the last occurrence is git's own.
     let end = rest.windows(3).rposition(|three| three == b"': ")?;
     Some(rest.get(..end)?.to_vec())
+}
+
+/// The directory above an untracked file, with a slash at the end, that is a worktree whose repository is gone: one that a command made in
+/// its run. To git it is like any other directory, and adding it would add a copy of all that is checked out there.
+fn cut_off_above(
+    worktree: &Path,
+    path: &[u8],
+    known: &mut HashMap<Vec<u8>, Option<Vec<u8>>>,
+) -> Option<Vec<u8>> {
+    let end = path.iter().rposition(|&byte| byte == b'/')?;
+    let directory = path.get(..end)?;
+    if let Some(found) = known.get(directory) {
+        return found.clone();
+    }
+    let top = worktree.join(OsStr::from_bytes(directory));
+    let pointer = untrusted::text(&top, ".git").is_some_and(|text| text.starts_with("gitdir: "));
+    let found = if pointer {
+        Some([directory, b"/"].concat())
+    } else {
+        cut_off_above(worktree, directory, known)
+    };
+    known.insert(directory.to_vec(), found.clone());
+    found
 }
 
 fn is_there(source: &WorktreeSource<'_>, path: &[u8]) -> bool {

@@ -370,7 +370,7 @@ fn require_unprotected(
             let inner = shell::path(&worktree.path);
             let remove = match layout::agent_of_worktree(&worktree.name) {
                 Some(other) => format!("git agent discard {other}"),
-                None => format!("git worktree remove {inner}"),
+                None => format!("{}git worktree remove {inner}", keep_head(ctx, &worktree.name)?),
             };
             return Err(refused(format!("{shown} has another worktree in it, {inner}"))
                 .hint(format!("to remove that one, run {remove}")));
@@ -389,6 +389,18 @@ fn require_unprotected(
         fsx::require_unmounted(files, Code::DiscardRefused)?;
     }
     require_finished(place)
+}
+
+/// What gives a branch to the commit that HEAD of a worktree is at, if none has it: git removes such a worktree without a word, and
+/// nothing leads to that commit any more.
+fn keep_head(ctx: &Ctx, worktree: &str) -> Result<String> {
+    let head = untrusted::text(&ctx.repo.admin_dir(worktree), "HEAD").unwrap_or_default();
+    Ok(match Oid::from_hex(head.trim_end()) {
+        Some(oid) if ctx.repo.has_object(oid) && ctx.repo.refs_holding(oid)?.is_empty() => {
+            format!("git branch kept-{} {oid} && ", oid.short())
+        }
+        _ => String::new(),
+    })
 }
 
 /// Refuses a worktree whose own repository has worktrees elsewhere: they would lose it, and with it what is staged in them.

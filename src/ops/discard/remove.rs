@@ -24,7 +24,6 @@ use crate::store::{Ledger, OwnBranch, briefing, fsx, keep, large_files, layout, 
 use std::convert::Infallible;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use walkdir::WalkDir;
 
@@ -493,9 +492,6 @@ fn remove_hooks(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
     if !hooks.is_dir() {
         return Ok(None);
     }
-    // Installed without write permission, and moving a directory takes it.
-    fs::set_permissions(&hooks, fs::Permissions::from_mode(0o755))
-        .at("could not move away", &hooks)?;
     fsx::move_to_trash(common, &hooks)
 }
 

@@ -6,15 +6,13 @@ use crate::agents::{Ctx, untrusted, worktree};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, branch_name};
 use crate::error::Result;
-use crate::git::{Commit, Tip, command};
+use crate::git::{Tip, command};
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
+use crate::store::spawn_commit::NONCE;
 use crate::store::{agent_branch, chain, layout};
 use std::collections::HashSet;
 use std::path::Path;
-
-/// Trailers of commits that are an agent's.
-const TRAILERS: [&str; 2] = ["Agent-Nonce", "Agent-Id"];
 
 pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
     if survey.agents.is_none() {
@@ -71,11 +69,12 @@ fn without_row(ctx: &Ctx) -> Result<Vec<DoctorFinding>> {
     let listed = String::from_utf8_lossy(&listed);
     let branches = listed.lines().filter_map(|line| line.split_once(' '));
     let candidates: Vec<_> = branches
-        .filter(|(tip, _)| Oid::from_hex(tip).is_some_and(|tip| is_agents(ctx, tip)))
+        .filter_map(|(tip, branch)| Some((agent_of(ctx, Oid::from_hex(tip)?)?, branch)))
         .collect();
     let agents = ctx.ledger().agents()?;
-    let known: HashSet<_> = agents.iter().filter_map(|row| row.branch.as_deref()).collect();
-    let unknown = candidates.into_iter().filter(|(_, branch)| !known.contains(branch));
+    // A branch of the user's may be at an agent's commit that has landed.
+    let known: HashSet<_> = agents.iter().map(|row| row.id).collect();
+    let unknown = candidates.into_iter().filter(|(id, _)| !known.contains(id));
     let findings = unknown.map(|(_, branch)| {
         let short = branch_name(branch);
         DoctorFinding::report(
@@ -87,14 +86,16 @@ fn without_row(ctx: &Ctx) -> Result<Vec<DoctorFinding>> {
     Ok(findings.collect())
 }
 
-/// Whether a tip is an agent's commit, and not one that a spawn has just made.
-fn is_agents(ctx: &Ctx, tip: Oid) -> bool {
+/// The agent whose commit a tip is; `None` for one that a spawn has just made.
+fn agent_of(ctx: &Ctx, tip: Oid) -> Option<AgentId> {
+    let of_spawn = AgentId::from_spawn_commit(tip);
     // A spawn makes the branch before the row, and its journal stands for it meanwhile.
-    let journals = layout::journals_dir(ctx.repo.common_dir());
-    let is_under_way = journals.join(AgentId::from_spawn_commit(tip).short()).exists();
-    let commit = ctx.repo.read_commit(tip).ok();
-    let has_trailer = |commit: &Commit| TRAILERS.iter().any(|name| commit.trailer(name).is_some());
-    !is_under_way && commit.as_ref().is_some_and(has_trailer)
+    if layout::journals_dir(ctx.repo.common_dir()).join(of_spawn.short()).exists() {
+        return None;
+    }
+    let commit = ctx.repo.read_commit(tip).ok()?;
+    let named = commit.trailer("Agent-Id").and_then(AgentId::parse);
+    named.or_else(|| commit.trailer(NONCE).map(|_| of_spawn))
 }
 
 /// Whether HEAD of an agent's worktree is on a branch.

@@ -4,6 +4,7 @@
 
 use crate::agents::hooks::inspection;
 use crate::agents::{Ctx, worktree};
+use crate::domain::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::error::{Code, Result};
 use crate::git::Repo;
@@ -62,6 +63,7 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
             found.push(unset(Sign::HooksLedAway, file, HOOKS_PATH, &value));
         }
     }
+    found.extend(survey.live().flat_map(|agent| led_away(repo, agent)));
     let config = "git agent setup config";
     found.extend(match usage::notable(ctx) {
         Ok(usage) => usage.map(|usage| {
@@ -131,6 +133,27 @@ fn unset(sign: Sign, file: ConfigFile, key: &'static str, value: &str) -> Doctor
         }
         Ok(format!("took {key} = {before} out of {}", file.as_str()))
     })
+}
+
+/// What an agent's worktree says of itself that keeps git from working there. Git writes neither.
+fn led_away(repo: &Repo, agent: &Agent) -> Vec<DoctorFinding> {
+    let name = layout::worktree_name(agent.id);
+    let told = |key: &'static str| {
+        // A file that cannot be read is told with the hooks.
+        let value = repo.worktree_setting(&name, key).ok().flatten()?;
+        if key == BARE && !is_true(&value) {
+            return None;
+        }
+        let name = name.clone();
+        let what = format!("the worktree of agent {} sets {key} to {value}", agent.id.short());
+        let cure = move |ctx: &Ctx| {
+            let _spawns = lock::hold(ctx.repo.common_dir(), layout::SPAWN_LOCK)?;
+            ctx.repo.remove_worktree_settings(&name, key)?;
+            Ok(format!("took {key} = {value} out of its config.worktree"))
+        };
+        Some(DoctorFinding::curable(Sign::WorktreeLedAway, what, cure))
+    };
+    [BARE, WORKTREE].into_iter().filter_map(told).collect()
 }
 
 /// What git itself would have moved when the extension was switched on.

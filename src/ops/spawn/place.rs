@@ -242,8 +242,8 @@ pub(super) fn without_branch(ctx: &Ctx, base: &Base, options: &SpawnOptions) -> 
         _ => "the base is no branch".to_owned(),
     };
     Some(format!(
-        "{why}, so the work has no branch to land on; to land it, run git agent merge --into <branch>, or name one \
-         with --base <branch>"
+        "{why}, so the work has no branch to land on; to land it, run git agent merge <agent> --into <branch>, or \
+         name one with --base <branch>"
     ))
 }
 

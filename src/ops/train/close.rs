@@ -87,6 +87,10 @@ fn to_mend(one: &TrainDecision, options: &TrainOptions) -> Vec<String> {
     }
     let (verb, place) = match obstacle(one) {
         _ if is_empty(one) => ("discard", String::new()),
+        // Spawned where no branch was checked out.
+        Some(code) if code == Code::NoTarget.name() && options.into.is_none() => {
+            ("merge", " --into <branch>".to_owned())
+        }
         // A train names the command that fails.
         _ if is_undecided(one) => ("train --no-land --explain", branch("--into", options)),
         // Landing it alone says what to do about that.

@@ -14,6 +14,7 @@
 use crate::agents::authority::require_orchestrator;
 use crate::agents::kept_worktree::KeptWorktree;
 use crate::agents::liveness::Liveness;
+use crate::agents::work::stacked;
 use crate::agents::{Ctx, bundle, liveness, lookup, pool, run_repo, worktree};
 use crate::domain::{Agent, Oid, State, shell};
 use crate::error::{Code, Error, Result};
@@ -409,7 +410,13 @@ fn way_out(ctx: &Ctx, agent: &Agent, state: State) -> Result<String> {
     Ok(match agent.state {
         _ if is_running => format!("git agent stop {id}"),
         State::Merged if state != State::Idle => "git agent gc --yes".to_owned(),
-        State::Merged | State::Done => format!("git agent merge {id}, or git agent discard {id}"),
+        State::Merged | State::Done => {
+            // One that was spawned where no branch was checked out is told where to land.
+            let target = stacked::target_of(ctx, agent)?;
+            let is_branch = target.is_some_and(|target| target.starts_with("refs/heads/"));
+            let place = if is_branch { "" } else { " --into <branch>" };
+            format!("git agent merge {id}{place}, or git agent discard {id}")
+        }
         _ => format!("git agent discard {id}"),
     })
 }

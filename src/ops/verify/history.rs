@@ -5,6 +5,7 @@ use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
 use crate::agents::worktree::unfinished;
 use crate::agents::{AgentWorktree, Ctx, lookup, own_checkout, untrusted};
+use crate::domain::change::Content;
 use crate::domain::evidence::{
     BranchHistory, ChangePlace, HeadElsewhere, NoWorktree, Touch, WorktreeFacts,
 };
@@ -13,6 +14,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
 use crate::git::refs::REMOTE_COPIES;
+use crate::git::tree::GITLINK;
 use crate::git::uncommitted::Uncommitted;
 use crate::git::{Commit, MergeResult, Repo};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
@@ -473,17 +475,57 @@ fn facts(
     let hooks = inspection(ctx, &subject.agent, None)?;
     let hooks = hooks.map(|inspection| inspection.problems).unwrap_or_default();
     let altered = hooks.iter().filter(|problem| problem.is_tampering());
+    let mut nested = uncommitted.nested;
+    nested.extend(embedded(&ctx.repo, subject, uncommitted.tree)?);
     Ok(WorktreeFacts {
         hooks: altered.map(ToString::to_string).collect(),
         linked: belongs_to(&place.path, &place.admin_dir),
         head_elsewhere: head_elsewhere(&ctx.repo, subject, on)?,
         in_progress: unfinished(&place.admin_dir),
         unmerged: uncommitted.unmerged,
-        nested: uncommitted.nested,
+        nested,
         refused: uncommitted.refused,
         submodules: uncommitted.submodules,
         unreadable: uncommitted.unreadable,
     })
+}
+
+/// Repositories inside the worktree that the work adds as links to a commit (git-add(1): embedded repositories). `.gitmodules` does
+/// not say where such a commit is to be had from, so no clone has what is in it.
+fn embedded(repo: &Repo, subject: &LandingSubject, tree: Option<Oid>) -> Result<Vec<Vec<u8>>> {
+    let tree_of = |commit: Oid| Ok::<_, Error>(repo.read_commit(commit)?.tree);
+    let after = tree.map_or_else(|| tree_of(subject.tip), Ok)?;
+    let Some(base) = &subject.agent.base else { return Ok(Vec::new()) };
+    let is_link = |side: &Option<Content>| side.is_some_and(|(mode, _)| mode == GITLINK);
+    let mut added = repo.differences(tree_of(base.oid)?, after)?;
+    added.retain(|one| is_link(&one.new) && !is_link(&one.old));
+    if added.is_empty() {
+        return Ok(Vec::new());
+    }
+    let modules = match repo.entry_at(after, ".gitmodules")? {
+        Some(entry) => repo.read_blob(entry.oid)?,
+        None => Vec::new(),
+    };
+    let modules = String::from_utf8_lossy(&modules);
+    let is_named = |path: &[u8]| {
+        modules
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("path")?.trim().strip_prefix('='))
+            .any(|value| value.trim().trim_matches('"').as_bytes() == path)
+    };
+    // What came from the target is its own.
+    let target = subject.base.map(tree_of).transpose()?;
+    let is_there = |path: &[u8]| {
+        let entry = target.map(|tree| repo.entry_at(tree, &String::from_utf8_lossy(path)));
+        entry.transpose().map(|entry| entry.flatten().is_some())
+    };
+    let mut found = Vec::new();
+    for one in added.into_iter().filter(|one| !is_named(&one.path)) {
+        if !is_there(&one.path)? {
+            found.push(one.path);
+        }
+    }
+    Ok(found)
 }
 
 /// Where HEAD is, if not on the agent's branch, and the way back, on which no commit is left behind.

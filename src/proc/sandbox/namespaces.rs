@@ -105,7 +105,9 @@ pub(super) fn layers_refused(program: &Path, layer: &LayerMount) -> Option<Strin
             }
             let said = String::from_utf8_lossy(&output.stderr);
             let line = said.lines().next().unwrap_or_default();
-            Some(line.rsplit("error: ").next().unwrap_or_default().to_owned())
+            // `error[<code>]: <why>`
+            let why = line.split_once("]: ").filter(|(code, _)| code.starts_with("error["));
+            Some(why.map_or(line, |(_, why)| why).to_owned())
         }
         Err(error) => Some(error.to_string()),
     }

@@ -115,6 +115,8 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
     let mode = match route {
         // No setting leads a hook manager there.
         Route::Config => 0o755,
+        // Who else has a share in the repository discards this agent, too, and git looks at its owner's rights alone.
+        Route::Directory if site.repo.is_shared()? => 0o575,
         Route::Directory => 0o555,
     };
     write_shims(&site.directory(), mode, &names, |name| {
@@ -240,7 +242,8 @@ fn write_shims(
     // A rename cannot replace a directory that is not empty, so for a moment there are no hooks.
     // They are feedback; the verdict does not depend on them.
     if directory.exists() {
-        set_mode(directory, 0o755)?;
+        // Where it is of another user, who shares it, it is open already.
+        let _ = set_mode(directory, 0o755);
         fs::remove_dir_all(directory).at("could not remove", directory)?;
     }
     fs::rename(&new, directory).at("could not write", directory)?;
