@@ -172,3 +172,26 @@ fn a_kill_leaves_nothing_of_a_sparse_worktree() {
         crate::kill::check_what_is_left(&repo, step, TASK);
     }
 }
+
+#[test]
+fn a_sparse_worktree_comes_back_as_sparse_as_it_was() {
+    let repo = wide();
+    let (id, worktree) = sparse(&repo, &format!("{TASK}{NO_BUNDLE}"));
+    git_in(&worktree, ["sparse-checkout", "add", "lib/deep"]);
+    let before = git_in(&worktree, ["sparse-checkout", "list"]);
+    for back in [&["rescue", &id, "--reopen"][..], &["undo"]] {
+        fs::write(worktree.join("src/lib.rs"), "// work\n").expect("written");
+        fs::write(worktree.join("src/new.rs"), "// new\n").expect("written");
+        repo.agent_json(&["discard", &id]);
+        repo.agent_json(back);
+        assert_eq!(git_in(&worktree, ["sparse-checkout", "list"]), before, "{back:?}");
+        assert_eq!(git_in(&worktree, ["status", "--porcelain"]), " M src/lib.rs\n?? src/new.rs");
+        let is_there = |name: &str| worktree.join(name).exists();
+        assert_eq!(OUTSIDE.map(is_there), [false, true, true], "{back:?}");
+    }
+    // One that was made whole meanwhile stays whole.
+    git_in(&worktree, ["sparse-checkout", "disable"]);
+    repo.agent_json(&["discard", &id]);
+    repo.agent_json(&["rescue", &id, "--reopen"]);
+    assert!(OUTSIDE.iter().all(|name| worktree.join(name).exists()));
+}

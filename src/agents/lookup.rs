@@ -119,15 +119,11 @@ fn was_never_ready(ctx: &Ctx, agent: &Agent) -> bool {
 pub(crate) fn without_tip(ctx: &Ctx, agent: &Agent) -> Error {
     let name = agent.branch.as_deref().unwrap_or_default();
     match ctx.repo.tip(name) {
-        Ok(Tip::Broken) => branch_broken(name),
+        // What its reflog says last cannot be asked of git while the file of the branch is broken.
+        Ok(Tip::Broken) => Error::new(Code::RepoCorrupt, format!("{name} names nothing"))
+            .remedy("to put it back to where it was", Remedy::Repair),
         _ => branch_gone(ctx, agent),
     }
-}
-
-/// The error for a branch whose file holds no object name.
-pub(crate) fn branch_broken(name: &str) -> Error {
-    Error::new(Code::RepoCorrupt, format!("{name} names nothing"))
-        .hint(format!("to see where it was, run git reflog show {name}"))
 }
 
 /// Whether an agent was spawned in this clone.

@@ -28,7 +28,10 @@ const UNFINISHED: [(&str, &str); 6] = [
 
 /// What is unfinished in the worktree with this admin directory, each once.
 pub(crate) fn unfinished(admin_dir: &Path) -> Vec<Unfinished> {
-    let is_there = |(file, _): &&(&str, &str)| admin_dir.join(file).symlink_metadata().is_ok();
+    let is_there = |(file, _): &&(&str, &str)| {
+        let found = admin_dir.join(file).symlink_metadata();
+        found.is_ok_and(|found| found.is_file() || found.is_dir())
+    };
     let is_missing = |name: String| untrusted::text(admin_dir, &name).is_none();
     let found = UNFINISHED.iter().filter(is_there).map(|&(file, what)| {
         // A rebase leads back to a branch and a commit. Where its directory does not say which, it neither goes on nor back.

@@ -8,7 +8,7 @@ pub mod remote;
 mod transaction;
 
 use crate::domain::{Oid, branch_name, shell};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;
 use crate::git::objects::Identity;
@@ -368,7 +368,9 @@ pub(in crate::git) fn patiently(
 /// An error for a ref that another process keeps locked, as a race that was lost.
 pub(in crate::git) fn lost_to(what: &str, error: Error) -> Error {
     if error.code() == Code::LockTimeout {
-        return Error::new(Code::LostRace, what).because(error);
+        return Error::new(Code::LostRace, what)
+            .because(error)
+            .remedy("to clear the lock once no process has it", Remedy::Repair);
     }
     error
 }

@@ -419,6 +419,21 @@ pub fn narrow_cone(
     command::run(worktree, arguments).map(|_| ())
 }
 
+/// As [`narrow_cone`], for a worktree that has its files, of which those outside of the cone go unless they are changed.
+///
+/// # Errors
+/// As [`narrow_cone`].
+pub fn narrow_filled(
+    repo: &Repo,
+    worktree: &Path,
+    admin_dir: &Path,
+    directories: &BTreeSet<String>,
+) -> Result<()> {
+    // Git takes away only what it knows to be unchanged. It ends with 1 where something is changed.
+    command::output(worktree, ["update-index", "-q", "--refresh"])?;
+    narrow_cone(repo, worktree, admin_dir, directories)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

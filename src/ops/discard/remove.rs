@@ -1,6 +1,7 @@
 //! The steps of a discard.
 
 use crate::agents::commands::{in_one_line, run_hook_of};
+use crate::agents::kept_worktree::note_cone;
 use crate::agents::liveness;
 use crate::agents::work::uncommitted::beside_landed;
 use crate::agents::{AgentWorktree, Ctx, Scratch, bundle, clone};
@@ -477,6 +478,7 @@ fn remove_place(ctx: &Ctx, id: AgentId, site: &Remains, report: &mut DiscardRepo
         names.extend(fsx::move_to_trash(common, &layer)?);
     }
     if fs::symlink_metadata(&place.admin_dir).is_ok() {
+        note_cone(ctx, id, &place.admin_dir)?;
         // The files of the submodules are gone: until now a repeated call had to find the repositories that hold them.
         report.warnings.extend(keep_submodules(ctx, id, &place.admin_dir)?);
         names.extend(fsx::move_to_trash(common, &place.admin_dir)?);

@@ -138,8 +138,11 @@ fn unset(sign: Sign, file: ConfigFile, key: &'static str, value: &str) -> Doctor
 /// What an agent's worktree says of itself that keeps git from working there. Git writes neither.
 fn led_away(repo: &Repo, agent: &Agent) -> Vec<DoctorFinding> {
     let name = layout::worktree_name(agent.id);
+    // A file that cannot be read is told with the hooks.
+    if repo.worktree_config_flaw(&name, &[]).is_some() {
+        return Vec::new();
+    }
     let told = |key: &'static str| {
-        // A file that cannot be read is told with the hooks.
         let value = repo.worktree_setting(&name, key).ok().flatten()?;
         if key == BARE && !is_true(&value) {
             return None;

@@ -13,10 +13,10 @@ use branch::places;
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::agents::authority::require_orchestrator;
-use crate::agents::liveness;
+use crate::agents::kept_worktree::narrow_again;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
-use crate::agents::{Ctx, bundle, clone, half_made, hooks, layered, lookup, worktree};
+use crate::agents::{Ctx, bundle, clone, half_made, hooks, layered, liveness, lookup, worktree};
 use crate::domain::event::WORKTREE;
 use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
@@ -472,8 +472,7 @@ fn reopen(
 ) -> Result<(PathBuf, Option<String>)> {
     let agent = &plan.agent;
     let _alone = liveness::lock(ctx, agent)?;
-    // A rescue that was killed has filled a directory beside the place, under a name that is found
-    // in no other way.
+    // A rescue that was killed has filled a directory beside the place, under a name that is found in no other way.
     half_made::sweep_left_over(ctx)?;
     if plan.is_shared() {
         let path = branch::write_bundle(ctx, agent, plan.bundle)?;
@@ -520,6 +519,7 @@ fn reopen(
     let git = program::ask_version(&path).ok().and_then(program::VersionQuestion::answer);
     hooks::install(ctx, agent.id, &path, git)?;
     if plan.was_discarded {
+        narrow_again(ctx, agent.id, &path)?;
         warning = warning.or(worktree::retake_leases(ctx, agent)?);
     }
     // What has landed or was rejected keeps its worktree without a lock.
