@@ -26,6 +26,8 @@ mod others;
 mod ref_hook;
 /// Landings without the spawn commit.
 mod replayed;
+/// Branches that were rewritten, and work that was taken back, since a landing.
+mod rewritten;
 /// Work that was built upon another agent's, after that has landed.
 mod stacked;
 /// States, and what answers say of them.

@@ -8,6 +8,7 @@ use crate::git::Repo;
 use crate::git::history::gained::{Gained, GrownApart};
 use crate::git::refs::remote::RemoteRefs;
 use crate::store::landed;
+use crate::store::replay::RevertSearch;
 use crate::store::spawn_commit::AGENTS_BRANCHES;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -186,7 +187,7 @@ impl Histories {
 }
 
 /// The tip of the agent's branch that its last landing brought to the target, where the branch goes on from that: what landed by a commit
-/// that the branch does not hold is no work of now.
+/// that the branch does not hold is no work of now, unless it was taken back there and a landing of what came since brings it again.
 ///
 /// # Errors
 /// `git-failed` when history cannot be walked.
@@ -201,7 +202,10 @@ pub(crate) fn landed_tip(
     let goes_on = [*landed, last].iter().all(|oid| repo.has_object(*oid))
         && repo.is_ancestor(last, tip)?
         && repo.is_ancestor(*landed, target)?;
-    Ok(goes_on.then_some(last))
+    let is_back = goes_on
+        && last != tip
+        && RevertSearch::default().taken_back(repo, agent, target, tip)?.is_some();
+    Ok(Some(last).filter(|_| goes_on && !is_back))
 }
 
 /// Of any branch, by walking from it and from its target.

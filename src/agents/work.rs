@@ -334,15 +334,20 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     if ![landed, tip].iter().all(|oid| repo.has_object(*oid)) {
         return Ok(work);
     }
+    let goes_on = repo.is_ancestor(tip, work)?;
+    // A branch that was at that tip and was rewritten since, as where what landed was dropped from it, does not take it off the target. One
+    // of a run that went on while its work landed never was there, and has that work in its files.
+    let log = |branch: &String| repo.reflog_oids(branch);
+    let is_rewritten =
+        !goes_on && agent.branch.as_ref().map_or(Ok(Vec::new()), log)?.contains(&tip);
     // Where both sides hold the landing, or the tip that landed, git finds the right base by itself.
-    let is_found = repo.is_ancestor(landed, work)?
-        || repo.is_ancestor(tip, target)? && repo.is_ancestor(tip, work)?;
+    let is_found = repo.is_ancestor(landed, work)? || goes_on && repo.is_ancestor(tip, target)?;
     // A row says which tip that was. It has to be the agent's own, and the landing has to be there.
     let is_proved =
         repo.is_ancestor(landed, target)? && repo.is_ancestor(agent.spawn_commit, tip)?;
     // What came since a landing that was taken back would be brought alone.
     let back = || RevertSearch::default().taken_back(repo, agent, target, work);
-    if is_found || !is_proved || back()?.is_some() {
+    if is_rewritten || is_found || !is_proved || back()?.is_some() {
         return Ok(work);
     }
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);

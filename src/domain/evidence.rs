@@ -139,6 +139,8 @@ pub struct BranchHistory {
     pub spawn_commit: Option<Oid>,
     /// Where the branch leaves the base branch, when it lacks the spawn commit and that is another commit than the agent started from.
     pub fork: Option<Oid>,
+    /// Whether merges are among the commits that the base lacks.
+    pub has_merges: bool,
     /// The commit it started from, when the base branch does not hold it.
     pub lost_base: Option<Oid>,
     /// Commits that are neither the agent's nor the base's.

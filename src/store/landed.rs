@@ -31,6 +31,7 @@ struct UnlandedWork {
 
 /// A commit of a branch.
 pub struct Line {
+    commit: Oid,
     parent: Oid,
     /// The trees before and after it.
     trees: (Oid, Oid),
@@ -44,7 +45,7 @@ impl Line {
     /// `repo-corrupt`.
     pub fn of(repo: &Repo, parent: Oid, commit: Oid) -> Result<Line> {
         let trees = (repo.read_commit(parent)?.tree, repo.read_commit(commit)?.tree);
-        Ok(Line { parent, trees, paths: repo.changed_paths(trees.0, trees.1)? })
+        Ok(Line { commit, parent, trees, paths: repo.changed_paths(trees.0, trees.1)? })
     }
 }
 
@@ -374,14 +375,14 @@ fn was_made(repo: &Repo, line: &[Line], work: &UnlandedWork) -> Result<bool> {
     makes_the_same(repo, since, work.started, work.tip)
 }
 
-/// Whether one commit of a branch makes the change of all the work, as a squash does, or each of the work's commits has one
-/// that makes the same change, as a rebase does.
+/// Whether one commit of a branch, given the newest first, makes the change of all the work, as a squash does, or each of the work's
+/// commits has one that makes the same change, as a rebase does. What was taken back since is not made.
 ///
 /// # Errors
 /// `repo-corrupt`.
 pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Result<bool> {
-    if is_among(repo, line, &Line::of(repo, started, tip)?)? {
-        return Ok(true);
+    if let Some(is_made) = is_made(repo, line, &Line::of(repo, started, tip)?)? {
+        return Ok(is_made);
     }
     let mut count = 0;
     for commit in repo.commits_between(&[started], tip)? {
@@ -396,25 +397,37 @@ pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Res
         }
         count += 1;
         // A rebase makes one commit for each, so a shorter line cannot hold them all.
-        if count > line.len() || !is_among(repo, line, &change)? {
+        if count > line.len() || is_made(repo, line, &change)? != Some(true) {
             return Ok(false);
         }
     }
     Ok(count > 0)
 }
 
-/// Whether a branch has a commit that makes that change.
-fn is_among(repo: &Repo, line: &[Line], change: &Line) -> Result<bool> {
+/// Whether a branch has a commit that makes that change, which the newest that makes it or takes it back tells; `None` where none does
+/// either.
+fn is_made(repo: &Repo, line: &[Line], change: &Line) -> Result<Option<bool>> {
     // Paths first, because a patch id takes reading every file that differs.
-    let mut alike = line.iter().filter(|one| one.paths == change.paths).peekable();
-    if alike.peek().is_none() {
-        return Ok(false);
+    let is_alike = |one: &&Line| one.paths == change.paths;
+    if !line.iter().any(|one| is_alike(&one)) {
+        return Ok(None);
     }
-    let wanted = repo.patch_id(change.trees.0, change.trees.1)?;
-    for one in alike {
-        if repo.patch_id(one.trees.0, one.trees.1)? == wanted {
-            return Ok(true);
+    let (before, after) = change.trees;
+    let [wanted, back] = [repo.patch_id(before, after)?, repo.patch_id(after, before)?];
+    let mut named = Vec::new();
+    for one in line {
+        // By its message a revert is known also where the lines around have changed since.
+        let oid = one.commit.to_string();
+        let is_taken_back = named.iter().any(|name: &String| oid.starts_with(name));
+        if !is_taken_back {
+            named.extend(replay::named_in(repo, one.commit)?);
+        }
+        if is_alike(&one) {
+            let id = repo.patch_id(one.trees.0, one.trees.1)?;
+            if id == wanted || id == back {
+                return Ok(Some((id == wanted) != is_taken_back));
+            }
         }
     }
-    Ok(false)
+    Ok(None)
 }

@@ -360,7 +360,11 @@ impl RevertSearch {
     }
 }
 
-fn named_in(repo: &Repo, oid: Oid) -> Result<Vec<String>> {
+/// The names of commits that a commit says it takes back, as the message of `git revert` does.
+///
+/// # Errors
+/// `repo-corrupt`.
+pub(super) fn named_in(repo: &Repo, oid: Oid) -> Result<Vec<String>> {
     let message = repo.read_commit(oid)?.message;
     let reverts = message.lines().filter_map(|line| line.strip_prefix(REVERTS));
     let names = reverts.map(|rest| rest.chars().take_while(char::is_ascii_hexdigit).collect());

@@ -59,6 +59,10 @@ fn provenance(history: &BranchHistory, target: Option<&str>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !history.has_spawn_commit {
         let fix = match (history.spawn_commit, history.fork) {
+            // A rebase would leave out what a merge changed itself.
+            (Some(oid), _) if history.has_merges => {
+                in_worktree(&format!("git merge --no-edit {oid}"))
+            }
             // Files of another commit than the spawn commit's would take back, or repeat, what lies between the two.
             (Some(oid), Some(fork)) => in_worktree(&format!(
                 "git rebase --autostash --onto {} {}",
@@ -79,16 +83,11 @@ fn provenance(history: &BranchHistory, target: Option<&str>) -> Vec<Finding> {
         .map(|copy| format!("bring the base branch up to date with {copy}, as git pull does"));
     if let Some(base) = history.lost_base {
         let onto = target.map_or("<branch>".to_owned(), |name| word(branch_name(name).as_bytes()));
-        let rebase =
-            || in_worktree(&format!("git rebase --autostash --onto {onto} {}", base.short()));
-        findings.push(
-            Finding::new(
-                Code::ProvenanceBaseRewritten,
-                format!("the base branch does not hold {}, where the agent started", base.short()),
-                catch_up.clone().unwrap_or_else(rebase),
-            )
-            .at(Some(base)),
-        );
+        let short = base.short();
+        let rebase = || in_worktree(&format!("git rebase --autostash --onto {onto} {short}"));
+        let message = format!("the base branch does not hold {short}, where the agent started");
+        let fix = catch_up.clone().unwrap_or_else(rebase);
+        findings.push(Finding::new(Code::ProvenanceBaseRewritten, message, fix).at(Some(base)));
     }
     findings.extend(history.foreign.iter().map(|commit| {
         Finding::new(

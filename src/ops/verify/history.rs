@@ -18,7 +18,7 @@ use crate::git::tree::GITLINK;
 use crate::git::uncommitted::Uncommitted;
 use crate::git::{Commit, MergeResult, Repo};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
-use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
+use crate::store::spawn_commit::{AGENTS_BRANCHES, NONCE, SPAWN_SUBJECT};
 use crate::store::{replay, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::{HashMap, HashSet};
@@ -35,10 +35,14 @@ pub(super) fn provenance(
     let repo = &ctx.repo;
     let ahead = CommitsAhead::read(ctx, subject, divergence)?;
     let spawn = ahead.spawn(repo, subject)?;
-    let origin = match spawn {
+    let mut origin = match spawn {
         Some(spawn) => spawn.parents.first().copied(),
         None => Some(started),
     };
+    // In another order than they were made in, some of the agent's own commits are below the one by which it was spawned.
+    while let Some(below) = origin.filter(|oid| ahead.names(subject, oid)) {
+        origin = repo.read_commit(below)?.parents.first().copied();
+    }
     // Changes that their owner has not committed are on no branch; what they were made on is.
     let origin = match subject.below_changes {
         Some(below) if origin == Some(started) => Some(below),
@@ -55,9 +59,9 @@ pub(super) fn provenance(
     };
     let (has_spawn_commit, foreign) = match spawn {
         Some(spawn) => {
-            let mut foreign = ahead.foreign(subject, spawn, &HashSet::new());
+            let mut foreign = ahead.foreign(repo, subject, spawn, &HashSet::new())?;
             if !foreign.is_empty() {
-                foreign = ahead.foreign(subject, spawn, &landed_on_it(ctx, subject)?);
+                foreign = ahead.foreign(repo, subject, spawn, &landed_on_it(ctx, subject)?)?;
             }
             (true, foreign)
         }
@@ -74,6 +78,7 @@ pub(super) fn provenance(
         spawn_commit: (subject.no_worktree != NoWorktree::CommitNamed)
             .then_some(subject.agent.spawn_commit),
         fork: fork.filter(|fork| *fork != started),
+        has_merges: divergence.ahead.iter().any(|one| one.parents.len() > 1),
         lost_base,
         foreign,
         fetched: fetched(repo, subject, &lacking)?,
@@ -155,11 +160,12 @@ impl<'a> CommitsAhead<'a> {
     /// branch. Their paths are judged like those of all others.
     fn foreign(
         &self,
+        repo: &Repo,
         subject: &LandingSubject,
         spawn: &Lineage,
         landed: &HashSet<Oid>,
-    ) -> Vec<Oid> {
-        let own = own_line(subject.tip, spawn.oid, self.divergence, |oid| {
+    ) -> Result<Vec<Oid>> {
+        let mut own = own_line(subject.tip, spawn.oid, self.divergence, |oid| {
             // Of a commit that is not known here nothing below is taken for the agent's.
             let is_spawn = self.commits.get(&oid).is_none_or(|commit| {
                 commit.trailer(NONCE).is_some() && commit.message.starts_with(SPAWN_SUBJECT)
@@ -169,7 +175,17 @@ impl<'a> CommitsAhead<'a> {
                 && (is_spawn || self.carriers.contains_key(&oid))
                 && !self.begins(subject, &oid)
         });
-        self.all_but(|oid| own.contains(oid) || landed.contains(oid) || self.names(subject, oid))
+        // A branch that was begun on this one is merged without a commit.
+        for oid in own.clone() {
+            if self.names_another(subject, &oid) && is_of_another(repo, subject, oid)? {
+                own.remove(&oid);
+            }
+        }
+        // The branch as it was before a rebase may have been merged into what came of it.
+        Ok(self.all_but(|oid| {
+            let is_own = own.contains(oid) || self.names(subject, oid);
+            is_own || landed.contains(oid) || self.begins(subject, oid)
+        }))
     }
 
     fn all_but(&self, is_own: impl Fn(&Oid) -> bool) -> Vec<Oid> {
@@ -179,8 +195,15 @@ impl<'a> CommitsAhead<'a> {
 
     /// Whether a commit names the agent in its trailer.
     fn names(&self, subject: &LandingSubject, oid: &Oid) -> bool {
-        let trailer = self.commits.get(oid).and_then(|commit| commit.trailer("Agent-Id"));
-        trailer == Some(subject.agent.id.to_string().as_str())
+        self.named(oid) == Some(subject.agent.id.to_string().as_str())
+    }
+
+    fn names_another(&self, subject: &LandingSubject, oid: &Oid) -> bool {
+        self.named(oid).is_some() && !self.names(subject, oid)
+    }
+
+    fn named(&self, oid: &Oid) -> Option<&str> {
+        self.commits.get(oid).and_then(|commit| commit.trailer("Agent-Id"))
     }
 
     /// Whether the work has landed with its spawn commit, and then the commits since that are not the agent's: anyone may have built on
@@ -191,19 +214,35 @@ impl<'a> CommitsAhead<'a> {
         repo: &Repo,
         subject: &LandingSubject,
     ) -> Result<(bool, Vec<Oid>)> {
-        if !repo.is_ancestor(subject.agent.spawn_commit, subject.tip)? {
+        // A branch that was set to the target goes on from what has landed of it.
+        let is_set_to_target = match (&subject.agent.landed, subject.base) {
+            (Some((landed, _)), Some(base)) if repo.has_object(*landed) => {
+                repo.is_ancestor(*landed, subject.tip)? && repo.is_ancestor(*landed, base)?
+            }
+            _ => false,
+        };
+        let has_spawn_commit = repo.is_ancestor(subject.agent.spawn_commit, subject.tip)?;
+        if !has_spawn_commit && !is_set_to_target {
             return Ok((false, Vec::new()));
         }
-        let own = own_since_landing(repo, subject, self.divergence)?;
         // On any other branch a name is only a claim.
         let branch = subject.agent.branch.as_ref();
         let is_its_branch = match branch {
             Some(branch) => repo.branch_tip(branch)?.oid() == Some(subject.tip),
             None => false,
         };
+        let is_new_line = is_its_branch && !has_spawn_commit;
+        let own = own_since_landing(repo, subject, self.divergence, is_new_line)?;
         let names = |oid: &Oid| is_its_branch && self.names(subject, oid);
         Ok((true, self.all_but(|oid| own.contains(oid) || names(oid))))
     }
+}
+
+/// Whether the branch of another agent holds a commit that names another: it is that one's, and no copy of it.
+fn is_of_another(repo: &Repo, subject: &LandingSubject, commit: Oid) -> Result<bool> {
+    let holders = repo.refs_holding(commit)?;
+    let own = subject.agent.branch.as_deref();
+    Ok(holders.iter().any(|name| name.starts_with(AGENTS_BRANCHES) && Some(name.as_str()) != own))
 }
 
 /// The commits by which other agents, as this clone believes their rows, landed on the branch of this one.
@@ -247,12 +286,13 @@ fn is_lost(
         && !replay::is_held(repo, &subject.agent, base, origin)?)
 }
 
-/// The commits that the agent's branch got after what landed of it; none where its first parents do not lead there. A run that
-/// went on while its work landed goes on from a commit before the tip that landed.
+/// The commits that the agent's branch got after what landed of it; none where its first parents do not lead there, unless it is a
+/// `new_line` from a later commit of the target. A run that went on while its work landed goes on from a commit before the tip that landed.
 fn own_since_landing(
     repo: &Repo,
     subject: &LandingSubject,
     divergence: &Divergence,
+    new_line: bool,
 ) -> Result<HashSet<Oid>> {
     let first: HashMap<Oid, Option<Oid>> = divergence
         .ahead
@@ -268,6 +308,7 @@ fn own_since_landing(
     }
     let landed = subject.agent.landed_tip;
     let is_of_line = match landed.filter(|landed| repo.has_object(*landed)) {
+        _ if new_line => true,
         Some(landed) => {
             repo.is_ancestor(next, landed)? && repo.is_ancestor(subject.agent.spawn_commit, next)?
         }

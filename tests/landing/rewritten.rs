@@ -1,0 +1,157 @@
+use super::answer;
+use crate::support::{git_in, isolated};
+use crate::verify::{Agent, codes};
+
+const METHODS: [&str; 3] = ["--no-ff", "--squash", "--ff-only"];
+
+/// The paths by which two commits of the repository differ.
+fn changed(agent: &Agent, from: &str, to: &str) -> String {
+    agent.repo.git(["diff", "--name-only", from, to])
+}
+
+/// Lands the work and gives the paths that this changed.
+fn landed(agent: &Agent, method: &str) -> String {
+    let before = agent.repo.git(["rev-parse", "main"]);
+    answer(agent, "merge", &[method]);
+    changed(agent, &before, "main")
+}
+
+/// Commits a file as a person in the worktree does it, hooks and all.
+fn commit(agent: &Agent, name: &str) -> String {
+    agent.write(name, format!("// {name}\n"));
+    git_in(&agent.worktree, ["add", name]);
+    git_in(&agent.worktree, ["commit", "--quiet", "-m", name]);
+    git_in(&agent.worktree, ["rev-parse", "HEAD"])
+}
+
+#[test]
+fn what_landed_and_was_dropped_from_the_branch_stays_on_the_target() {
+    for first in METHODS {
+        for to in ["HEAD~1", "main"] {
+            let agent = Agent::new();
+            commit(&agent, "src/one.rs");
+            assert_eq!(landed(&agent, first), "src/one.rs", "{first}");
+            agent.git(&["reset", "--quiet", "--hard", to]);
+            commit(&agent, "src/two.rs");
+            let judged = agent.verify(&[]);
+            assert_eq!(codes(&judged), [""; 0], "{first}, {to}: {judged:#}");
+            // As git merges it.
+            assert_eq!(landed(&agent, "--no-ff"), "src/two.rs", "{first}, {to}");
+            agent.repo.git(["cat-file", "-e", "main:src/one.rs"]);
+        }
+    }
+}
+
+/// Lands the work as a forge does, takes it back, and lets something else come to the same place.
+fn taken_back_by_hand(land: &str, back: &str) -> Agent {
+    let agent = Agent::new();
+    agent.write("src/lib.rs", "pub fn work() {}\n");
+    agent.commit("one");
+    commit(&agent, "src/new.rs");
+    let script = format!("set -e; tip={}; {land}; {back}", agent.branch);
+    let status = isolated("sh", &agent.repo.path()).args(["-c", &script]).status();
+    assert!(status.expect("starts").success(), "{script}");
+    agent.repo.write("src/lib.rs", "pub fn other() {}\n");
+    agent.repo.commit_all("something else");
+    agent
+}
+
+#[test]
+fn work_that_was_taken_back_has_not_landed_whatever_came_since() {
+    let squash = "git merge -q --squash $tip; git commit -qm squashed";
+    let picks = "git cherry-pick $tip~1 $tip";
+    let each = "git revert --no-edit HEAD HEAD~1";
+    let at_once = "git revert --no-commit HEAD HEAD~1; git commit -qm 'took both back'";
+    let cases = [(squash, "git revert --no-edit HEAD"), (picks, each), (picks, at_once)];
+    for (land, back) in cases {
+        let agent = taken_back_by_hand(land, back);
+        assert_eq!(agent.codes(), ["merge.conflict"], "{land}; {back}");
+        let told = agent.repo.agent_json(&["gc"]);
+        assert_eq!(told["agents"][0]["action"], "keep", "{land}; {back}: {told:#}");
+    }
+    // Brought again, it is there.
+    let agent = taken_back_by_hand(squash, "git revert --no-edit HEAD; git revert --no-edit HEAD");
+    assert_eq!(agent.codes(), [""; 0]);
+    assert_eq!(agent.verify(&[])["merge"]["state"], "merged");
+}
+
+#[test]
+fn what_a_landing_brings_again_is_counted_and_shown() {
+    let agent = Agent::new();
+    commit(&agent, "src/one.rs");
+    landed(&agent, "--squash");
+    agent.repo.git(["revert", "--no-edit", "HEAD"]);
+    commit(&agent, "src/two.rs");
+    let shown = answer(&agent, "show", &[]);
+    assert_eq!(shown["ahead"], 2, "{shown:#}");
+    assert_eq!(shown["diff"]["files"], 2, "{shown:#}");
+    assert_eq!(landed(&agent, "--squash"), "src/one.rs\nsrc/two.rs");
+}
+
+#[test]
+fn the_agent_s_own_commits_are_its_own_in_whatever_order_they_are() {
+    // The branch as it was before a rebase is merged into what came of it, as `git pull` does.
+    let agent = Agent::new();
+    let before = commit(&agent, "src/one.rs");
+    agent.repo.write("docs/new.md", "new\n");
+    agent.repo.commit_all("docs");
+    agent.git(&["rebase", "--quiet", "main"]);
+    git_in(&agent.worktree, ["merge", "--quiet", "--no-edit", &before]);
+    assert_eq!(agent.codes(), [""; 0]);
+    assert_eq!(landed(&agent, "--no-ff"), "src/one.rs");
+
+    // The commit by which the agent was spawned is moved above its work.
+    let agent = Agent::new();
+    commit(&agent, "src/one.rs");
+    let mut rebase = isolated("git", &agent.worktree);
+    rebase.args(["rebase", "--quiet", "--interactive", "main"]);
+    rebase.env("GIT_SEQUENCE_EDITOR", "sed -i '1{h;d};${G}'");
+    assert!(rebase.status().expect("starts").success());
+    assert_eq!(agent.codes(), [""; 0]);
+    assert_eq!(landed(&agent, "--no-ff"), "src/one.rs");
+}
+
+/// A rebase, as is advised otherwise, leaves out what a merge changed itself.
+#[test]
+fn a_branch_with_merges_gets_its_first_commit_back_by_a_merge() {
+    let agent = Agent::new();
+    commit(&agent, "src/one.rs");
+    agent.git(&["rebase", "--quiet", "--onto", "main", "HEAD~1"]);
+    agent.repo.write("docs/new.md", "new\n");
+    agent.repo.commit_all("docs");
+    agent.git(&["merge", "--quiet", "--no-commit", "main"]);
+    commit(&agent, "src/adapted.rs");
+    let judged = agent.verify(&[]);
+    assert_eq!(codes(&judged), ["provenance.spawn-commit"]);
+    let fix = judged["findings"][0]["fix"].as_str().expect("advice");
+    let (_, command) = fix.split_once("run ").expect("a command");
+    let status = isolated("sh", &agent.worktree).args(["-c", command]).status();
+    assert!(status.expect("starts").success(), "{command}");
+    assert_eq!(agent.codes(), [""; 0]);
+    assert_eq!(landed(&agent, "--no-ff"), "src/adapted.rs\nsrc/one.rs");
+}
+
+#[test]
+fn what_another_agent_made_is_foreign_by_a_fast_forward_too() {
+    let agent = Agent::new();
+    commit(&agent, "src/one.rs");
+    let words = ["spawn", "--from", &agent.branch, "go on from there", "--scope", "src"];
+    let other = agent.repo.agent_json(&words);
+    let place = other["worktree_abspath"].as_str().expect("a path").to_owned();
+    let place = std::path::Path::new(&place);
+    std::fs::write(place.join("src/other.rs"), "// of another\n").expect("written");
+    git_in(place, ["add", "."]);
+    git_in(place, ["commit", "--quiet", "-m", "of another"]);
+    // Without the commit by which that one was spawned.
+    git_in(place, ["rebase", "--quiet", "--onto", &agent.branch, "HEAD~1"]);
+    let theirs = git_in(place, ["rev-parse", "HEAD"]);
+    agent.git(&["merge", "--quiet", "--ff-only", &theirs]);
+    let judged = agent.verify(&[]);
+    assert_eq!(codes(&judged), ["provenance.foreign-commit"], "{judged:#}");
+    assert_eq!(judged["findings"][0]["commit"], theirs);
+    // A copy is the agent's own.
+    agent.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    commit(&agent, "src/two.rs");
+    agent.git(&["cherry-pick", &theirs]);
+    assert_eq!(agent.codes(), [""; 0]);
+}
