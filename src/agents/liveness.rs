@@ -310,6 +310,18 @@ pub(crate) fn ask_to_end(ctx: &Ctx, agent: AgentId, at_once: bool) -> Result<()>
         .map_err(|error| Error::io("could not look for the run's supervisor", error))
 }
 
+/// As [`ask_to_end`] of a run, also where its command has ended and what came of it is being judged; one that a terminal stopped goes on
+/// first.
+///
+/// # Errors
+/// As [`ask_to_end`].
+pub(crate) fn end_run(ctx: &Ctx, agent: AgentId, run: &Run, at_once: bool) -> Result<()> {
+    ask_to_end(ctx, agent, at_once)?;
+    let slate = layout::agents_dir(ctx.repo.common_dir()).join(layout::live_lock(agent));
+    supervisor::wake(&slate, run.started.pid, run.end.is_some());
+    Ok(())
+}
+
 /// The end of a run as a row has it.
 pub(crate) fn end_of(common_dir: &Path, agent: &Agent, number: u32, outcome: Outcome) -> Exited {
     Exited {

@@ -110,6 +110,7 @@ impl RunRow {
 
 fn left(run: &Run, limit: u64, now: DateTime<Utc>) -> u64 {
     let limit = TimeDelta::milliseconds(i64::try_from(limit).unwrap_or(i64::MAX));
-    let left = (limit - (now - run.began)).num_milliseconds();
+    // A clock that was set back has the run begin later.
+    let left = (limit - (now - run.began).max(TimeDelta::zero())).num_milliseconds();
     u64::try_from(left).unwrap_or(0)
 }

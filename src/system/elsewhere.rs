@@ -72,6 +72,15 @@ impl Process {
         Ok(all)
     }
 
+    /// The process of this number if it has that file open.
+    pub(crate) fn holding(pid: u32, file: &Path) -> Option<Process> {
+        let (number, path) = (pid.to_string(), file.as_os_str().as_bytes());
+        let pids = ask("lsof", &[b"-t", b"-a", b"-p", number.as_bytes(), b"--", path]).ok()?;
+        let is_it = String::from_utf8_lossy(&pids).lines().any(|line| line == number);
+        let mut all = Process::all().ok()?.into_iter();
+        all.find(|process| is_it && process.pid.as_raw_nonzero().to_string() == number)
+    }
+
     /// Whether it was started with this variable, `NAME=value`, as far as the system shows it.
     pub(crate) fn has_variable(&self, variable: &[u8]) -> bool {
         let pid = self.pid.as_raw_nonzero().to_string();

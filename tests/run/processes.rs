@@ -1,4 +1,4 @@
-use super::{beside, command, events, read, run, run_json, spawned};
+use super::{WORKS, beside, command, events, read, run, run_json, spawned};
 use crate::support::agent::{TASK, describe};
 use crate::support::{TestRepo, is_ignored};
 use rustix::process::{Pid, Signal, kill_process};
@@ -156,6 +156,44 @@ fn one_run_at_a_time_and_no_removal_meanwhile() {
     let output = repo.agent(&["list"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("running (at work)"));
     end(child, &repo);
+}
+
+/// As Ctrl-Z does it: what is stopped would record nothing until it goes on.
+#[test]
+fn a_run_that_a_terminal_stopped_is_ended_and_recorded() {
+    for word in ["stop", "stop --kill"] {
+        let (repo, id) = spawned(TASK);
+        let mut child = waiting(&repo, &id, &format!("{FAMILY} sleep 1000"));
+        send(&child, Signal::STOP);
+        let words: Vec<&str> = word.split(' ').chain([id.as_str()]).collect();
+        let stopped = repo.agent(&words);
+        assert!(stopped.status.success(), "{word}: {}", describe(&stopped));
+        child.wait().expect("ends");
+        assert_over(&repo);
+        let last = events(&repo, &id).pop().expect("an event");
+        assert!(last.starts_with("exited status "), "{word}: {last}");
+    }
+}
+
+/// A check that hangs can be ended, and the work is not said to be judged.
+#[test]
+fn a_run_whose_work_is_being_judged_is_ended_too() {
+    let checks = format!("{TASK}[checks]\ncommands = ['''{FAMILY} sleep 1000''']\n");
+    for word in ["stop", "stop --kill"] {
+        let (repo, id) = spawned(&checks);
+        let open = beside(&repo, "").display().to_string();
+        repo.git(["config", "agent.run.allowWrite", &open]);
+        let mut child = waiting(&repo, &id, WORKS);
+        let words: Vec<&str> = word.split(' ').chain([id.as_str()]).collect();
+        let stopped = repo.agent(&words);
+        assert!(stopped.status.success(), "{word}: {}", describe(&stopped));
+        child.wait().expect("ends");
+        // Its supervisor ends the check when nothing is left that would hear of it.
+        while !left_of_family(&repo).is_empty() {
+            crate::support::pause();
+        }
+        assert_eq!(repo.agent_json(&["show", &id])["state"], "idle", "{word}");
+    }
 }
 
 fn end(mut child: Child, repo: &TestRepo) {

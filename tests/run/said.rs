@@ -191,3 +191,19 @@ fn work_that_cannot_be_read_is_not_done() {
     let last = log.as_array().and_then(|events| events.last()).expect("events").clone();
     assert_eq!(last["event"], "unjudged", "{last:#}");
 }
+
+#[test]
+fn work_whose_worktree_is_gone_is_not_done() {
+    let repo = TestRepo::with_commit();
+    let spawned = repo.spawn_task(TASK, &["--layered=off"]);
+    let id = spawned["agent_id"].as_str().expect("an id");
+    let place = spawned["worktree_abspath"].as_str().expect("a path");
+    let script = format!("{WORKS} rm -rf '{place}'");
+    let options = ["--format=json", "--sandbox=off"];
+    let output = command(&repo, id, &options, &script).output().expect("starts");
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["verdict"], Value::Null, "{report:#}");
+    assert!(report["warnings"].to_string().contains("is gone"), "{report:#}");
+    assert_eq!(repo.agent_json(&["show", id])["state"], "idle");
+}

@@ -63,7 +63,7 @@ pub struct Env {
     pub staging: Staging,
     /// This program's own file, for hooks to run.
     pub program: Option<PathBuf>,
-    /// `TMPDIR`, where it is set: files there are no work.
+    /// `TMPDIR`, where it is set to a directory: files there are no work.
     pub temporary: Option<PathBuf>,
     /// `GIT_AGENT_DEPTH`: how many agents this process is inside of.
     pub depth: u32,
@@ -215,7 +215,8 @@ impl Env {
                     .collect(),
             },
             program: std::env::current_exe().ok(),
-            temporary: path("TMPDIR"),
+            // One that is not there would be made, and stay.
+            temporary: path("TMPDIR").filter(|place| place.is_dir()),
             depth: std::env::var("GIT_AGENT_DEPTH")
                 .ok()
                 .and_then(|depth| depth.parse().ok())

@@ -4,8 +4,8 @@ use crate::agents::admission::Admission;
 use crate::agents::run_repo::RunRepo;
 use crate::agents::spool::{Notice, has_unheard_answer, notify, post_spool_serving};
 use crate::agents::{
-    Ctx, CurrentAgent, admission, at_work, crash_recovery, host_session, liveness, publish,
-    worktree,
+    AgentWorktree, Ctx, CurrentAgent, admission, at_work, crash_recovery, host_session, liveness,
+    publish, worktree,
 };
 use crate::domain::event::Started;
 use crate::domain::run::Outcome;
@@ -190,6 +190,9 @@ fn work(
             Err(Error::new(Code::AgentState, "a signal came when its command had ended"))
         } else if ended.sandbox.is_left_over {
             Err(Error::new(Code::GitFailed, "what the command committed was not taken over"))
+        } else if agent.branch.is_some() && AgentWorktree::of(&ctx.repo, agent.id).is_none() {
+            // Only what it committed could be judged, and the rest may be lost.
+            Err(worktree::gone(agent))
         } else {
             judge(ctx, agent)
         };

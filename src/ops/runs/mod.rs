@@ -173,7 +173,7 @@ pub fn stop(ctx: &Ctx, agents: &[String], at_once: bool) -> Result<StopReport> {
     }
     for one in &runs {
         // All are asked before one is waited for.
-        liveness::ask_to_end(ctx, one.agent.id, at_once)?;
+        liveness::end_run(ctx, one.agent.id, &one.run, at_once)?;
     }
     for one in &runs {
         until_over(ctx, one, at_once)?;
@@ -190,13 +190,15 @@ fn until_over(ctx: &Ctx, one: &Named, at_once: bool) -> Result<()> {
     })?;
     while over.recv_timeout(AGAIN) == Err(RecvTimeoutError::Timeout) {
         let row = ctx.ledger().agent(one.agent.spawn_commit)?;
-        let last = row.and_then(|row| row.run).map(|run| run.number());
-        if last != Some(one.run.number()) {
+        let last = row.and_then(|row| row.run).filter(|run| run.number() == one.run.number());
+        let Some(mut last) = last else {
             // Another was started, which was not to be ended.
             return Ok(());
-        }
+        };
+        // What a command that ended when it was asked has left is judged to the end.
+        last.end = last.end.filter(|_| at_once);
         // The supervisor may not have been there yet when it was asked.
-        liveness::ask_to_end(ctx, one.agent.id, at_once)?;
+        liveness::end_run(ctx, one.agent.id, &last, at_once)?;
     }
     Ok(())
 }

@@ -164,6 +164,17 @@ pub fn ask_to_end(slate: &Path, at_once: bool) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Lets the process of this number go on if it works for the run of that slate: a terminal may have stopped it, and then it records
+/// nothing. Where the run `is_over` it judges what came of it, and is asked to end.
+pub fn wake(slate: &Path, pid: u32, is_over: bool) {
+    if let Some(process) = Process::holding(pid, slate) {
+        if is_over {
+            process.signal(Signal::TERM);
+        }
+        process.signal(Signal::CONT);
+    }
+}
+
 /// The outcome that a supervisor noted in a slate; `None` when it did not come to that.
 pub fn noted(slate: &File) -> Option<Outcome> {
     let mut bytes = [0; 64];

@@ -294,6 +294,10 @@ fn seems_overwritten(repo: &Repo) -> Result<bool> {
     let Some((old, new)) = repo.last_reflog_move(Chain::Ledger.refname())? else {
         return Ok(false);
     };
+    // A writer of ours that was killed after the reflog and before the ref has not moved it.
+    if old == tip && new != tip && !repo.is_bare()? {
+        return Ok(false);
+    }
     // Where git writes no reflog, as in a bare repository, the last entry is of our own last write.
     let once = if new == tip { old } else { new };
     if once.is_zero() || once == tip {
