@@ -34,7 +34,8 @@ const DOORS: &[(&str, &[&str])] = &[
     ("eprintln!", &[]),
     ("io::stdout", &["cli/ui.rs"]),
     ("io::stderr", &["cli/mod.rs"]),
-    ("process::exit", &[]),
+    // Where it panicked.
+    ("process::exit", &["main.rs"]),
     ("anstream::", &["cli/ui.rs"]),
     ("unsafe ", &[]),
     ("derive(Serialize", &["wire/", "ops/"]),

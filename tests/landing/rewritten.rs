@@ -49,8 +49,8 @@ fn taken_back_by_hand(land: &str, back: &str) -> Agent {
     agent.commit("one");
     commit(&agent, "src/new.rs");
     let script = format!("set -e; tip={}; {land}; {back}", agent.branch);
-    let status = isolated("sh", &agent.repo.path()).args(["-c", &script]).status();
-    assert!(status.expect("starts").success(), "{script}");
+    let done = isolated("sh", &agent.repo.path()).args(["-c", &script]).output();
+    assert!(done.expect("starts").status.success(), "{script}");
     agent.repo.write("src/lib.rs", "pub fn other() {}\n");
     agent.repo.commit_all("something else");
     agent

@@ -1,7 +1,9 @@
+use crate::support::agent::TASK;
 use crate::support::{TestRepo, git_in};
+use crate::verify::Agent;
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Ten lines, some of them in other words.
 fn lines(changed: &[(usize, &str)]) -> String {
@@ -258,4 +260,31 @@ fn work_upon_what_a_forge_squashed_lands_after_that_was_collected() {
     let text = pair.repo.git(["show", "main:src/list.txt"]);
     let expected = lines(&[(2, "above"), (5, "main"), (9, "above")]);
     assert_eq!(format!("{text}\n"), expected);
+}
+
+/// What the work of another agent landed as is none of the commits that this branch has of it.
+#[test]
+fn what_landed_in_another_form_is_no_foreign_work() {
+    for taken_back in [false, true] {
+        let repo = TestRepo::with_commit();
+        let below = Agent::spawned_in(repo, TASK);
+        let words = ["spawn", "on top of nothing of it", "--scope", "src"];
+        let above = below.repo.agent_json(&words);
+        let place = Path::new(above["worktree_abspath"].as_str().expect("a path"));
+        below.write("src/below.rs", "// below\n");
+        below.commit("below");
+        fs::write(place.join("src/above.rs"), "// above\n").expect("written");
+        git_in(place, ["add", "."]);
+        git_in(place, ["commit", "--quiet", "-m", "above"]);
+        git_in(place, ["merge", "--quiet", "--no-edit", &below.branch]);
+        below.repo.agent_json(&["merge", &below.id]);
+        if taken_back {
+            below.repo.git(["revert", "--no-edit", "-m", "1", "HEAD"]);
+        }
+        let id = above["agent_id"].as_str().expect("an id");
+        let judged = below.repo.agent(&["verify", id, "--format=json"]);
+        let judged: Value = serde_json::from_slice(&judged.stdout).expect("JSON");
+        let is_foreign = judged["findings"].to_string().contains("provenance.foreign-commit");
+        assert_eq!(is_foreign, taken_back, "{judged:#}");
+    }
 }

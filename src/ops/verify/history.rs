@@ -18,6 +18,7 @@ use crate::git::tree::GITLINK;
 use crate::git::uncommitted::Uncommitted;
 use crate::git::{Commit, MergeResult, Repo};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
+use crate::store::replay::RevertSearch;
 use crate::store::spawn_commit::{AGENTS_BRANCHES, NONCE, SPAWN_SUBJECT};
 use crate::store::{replay, spawn_commit};
 use crate::wire::policy::Policy;
@@ -61,16 +62,14 @@ pub(super) fn provenance(
         Some(spawn) => {
             let mut foreign = ahead.foreign(repo, subject, spawn, &HashSet::new())?;
             if !foreign.is_empty() {
-                foreign = ahead.foreign(repo, subject, spawn, &landed_on_it(ctx, subject)?)?;
+                foreign = ahead.foreign(repo, subject, spawn, &landed_elsewhere(ctx, subject)?)?;
             }
             (true, foreign)
         }
         None => ahead.foreign_since_landing(repo, subject)?,
     };
-    let fork = match subject.base {
-        Some(base) if !has_spawn_commit => repo.merge_base(base, subject.tip)?,
-        _ => None,
-    };
+    let fork = subject.base.filter(|_| !has_spawn_commit);
+    let fork = fork.map_or(Ok(None), |base| repo.merge_base(base, subject.tip))?;
     let lacking: Vec<Oid> = lost_base.iter().chain(&foreign).copied().collect();
     Ok(BranchHistory {
         has_spawn_commit,
@@ -245,23 +244,39 @@ fn is_of_another(repo: &Repo, subject: &LandingSubject, commit: Oid) -> Result<b
     Ok(holders.iter().any(|name| name.starts_with(AGENTS_BRANCHES) && Some(name.as_str()) != own))
 }
 
-/// The commits by which other agents, as this clone believes their rows, landed on the branch of this one.
-fn landed_on_it(ctx: &Ctx, subject: &LandingSubject) -> Result<HashSet<Oid>> {
+/// The commits by which other agents, as this clone believes their rows, landed on the branch of this one, and those that landed on the
+/// base in another form and were not taken back there.
+fn landed_elsewhere(ctx: &Ctx, subject: &LandingSubject) -> Result<HashSet<Oid>> {
     let (repo, mut landed) = (&ctx.repo, HashSet::new());
-    let Some(branch) = &subject.agent.branch else {
-        return Ok(landed);
-    };
+    let (own, base) = (subject.agent.branch.as_ref(), subject.base_ref.as_ref());
+    let reverts = RevertSearch::default();
     for other in lookup::agents(ctx)? {
-        if other.landed.as_ref().is_none_or(|(_, into)| into != branch) {
+        let is_meant = |into: &String| Some(into) == own || Some(into) == base;
+        if other.id == subject.agent.id
+            || !other.landed.as_ref().is_some_and(|(_, into)| is_meant(into))
+        {
             continue;
         }
         for event in ctx.ledger().events(other.spawn_commit)? {
             let What::Merged { commit, into, tip, from: Some(from) } = event.what else {
                 continue;
             };
+            let is_on_own = Some(&into) == own;
+            let is_on_base = || -> Result<bool> {
+                let (Some(at), Some(tip)) = (subject.base.filter(|_| Some(&into) == base), tip)
+                else {
+                    return Ok(false);
+                };
+                Ok([commit, tip].iter().all(|oid| repo.has_object(*oid))
+                    && repo.is_ancestor(commit, at)?
+                    && reverts.taken_back(repo, &other, at, tip)?.is_none())
+            };
+            if !is_on_own && !is_on_base()? {
+                continue;
+            }
             // All that was brought then: where the branch was rewritten since, it may hold a part of it.
             for brought in [Some(commit), tip].into_iter().flatten() {
-                let is_new = into == *branch && !landed.contains(&brought);
+                let is_new = !landed.contains(&brought);
                 if is_new && [from, brought].iter().all(|oid| repo.has_object(*oid)) {
                     landed.extend(repo.commits_between(&[from], brought)?);
                 }
