@@ -235,12 +235,23 @@ pub fn run_to_end(
     Ok(CommandSaid { out, err, status })
 }
 
+/// Has this process be asked to end when the one that started it is gone, until it lets go of it with [`detach`]: a run that the caller was not
+/// told of is not to begin later.
+///
+/// # Errors
+/// `io`.
+pub fn end_with_caller() -> Result<()> {
+    let fail = |error: std::io::Error| Error::io("could not watch over the caller", error);
+    system::announce_orphaning(Some(Signal::TERM)).map_err(fail)
+}
+
 /// Leaves the terminal and the streams of the process that started this one, which goes on alone.
 ///
 /// # Errors
 /// `io` when the streams cannot be replaced.
 pub fn detach() -> Result<()> {
     let fail = |error: std::io::Error| Error::io("could not go into the background", error);
+    system::announce_orphaning(None).map_err(fail)?;
     // Fails in a process that leads its session already, which is what is wanted.
     let _ = setsid();
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(fail)?;

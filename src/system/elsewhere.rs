@@ -17,6 +17,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often a supervisor asks who its parent is.
@@ -164,18 +165,25 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Has this process get a signal when its parent is gone.
+/// Has this process get a signal, or none any more, when its parent is gone.
 ///
 /// # Errors
 /// That no thread can be started.
-pub(crate) fn announce_orphaning(signal: Signal) -> io::Result<()> {
+pub(crate) fn announce_orphaning(signal: Option<Signal>) -> io::Result<()> {
+    static IS_WANTED: AtomicBool = AtomicBool::new(false);
+    IS_WANTED.store(signal.is_some(), Ordering::Relaxed);
+    let Some(signal) = signal else {
+        return Ok(());
+    };
     let parent = getppid();
     let look = std::thread::Builder::new().name("parent".into());
     look.spawn(move || {
         while getppid() == parent {
             std::thread::sleep(LOOK);
         }
-        let _ = kill_process(getpid(), signal);
+        if IS_WANTED.load(Ordering::Relaxed) {
+            let _ = kill_process(getpid(), signal);
+        }
     })
     .map(drop)
 }

@@ -281,13 +281,13 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Has this process get a signal when its parent is gone. Asking who the parent is would not do: the signal comes
+/// Has this process get a signal, or none any more, when its parent is gone. Asking who the parent is would not do: the signal comes
 /// with the end of its first thread.
 ///
 /// # Errors
 /// Those of prctl(2).
-pub(crate) fn announce_orphaning(signal: Signal) -> io::Result<()> {
-    Ok(set_parent_process_death_signal(Some(signal))?)
+pub(crate) fn announce_orphaning(signal: Option<Signal>) -> io::Result<()> {
+    Ok(set_parent_process_death_signal(signal)?)
 }
 
 /// Has this process, and the command that it becomes, die with its parent.
@@ -295,7 +295,7 @@ pub(crate) fn announce_orphaning(signal: Signal) -> io::Result<()> {
 /// # Errors
 /// Those of prctl(2).
 pub(crate) fn die_with_parent() -> io::Result<()> {
-    announce_orphaning(Signal::KILL)
+    announce_orphaning(Some(Signal::KILL))
 }
 
 /// An empty file without a name.

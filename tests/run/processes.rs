@@ -202,6 +202,32 @@ fn end(mut child: Child, repo: &TestRepo) {
     assert_over(repo);
 }
 
+/// It would be seen by no command and stopped by none.
+#[test]
+fn a_run_that_waits_for_its_turn_ends_with_its_caller() {
+    let (repo, id) = spawned(TASK);
+    repo.git(["config", "agent.limits.jobs", "1"]);
+    let first = waiting(&repo, &id, &format!("{FAMILY} sleep 1000"));
+    let words = ["run", "-b", "the second task", "--name", "second", "--", "true"];
+    let mut second = crate::support::agent::agent_command(&repo.path());
+    let second = second.args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut second = second.expect("starts");
+    let wait_for = |text: &str| loop {
+        let said = describe(&repo.agent(&["run", "--no-wait", "a third task", "--", "true"]));
+        if said.contains(text) {
+            break;
+        }
+        crate::support::pause();
+    };
+    wait_for("2 runs are before this one");
+    second.kill().expect("killed");
+    second.wait().expect("ends");
+    wait_for("1 run is before this one");
+    end(first, &repo);
+    let all = repo.agent_json(&["list", "--all"]).to_string();
+    assert!(!all.contains("the second task"), "{all}");
+}
+
 #[test]
 fn many_agents_run_at_once() {
     let repo = TestRepo::with_commit();

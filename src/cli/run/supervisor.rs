@@ -9,8 +9,8 @@ use crate::domain::{Fence, LayerMount};
 use crate::error::{Error, Exit, Result};
 use crate::ops::run::fence::{Plan, become_mounted, enter, probe, probe_layer};
 use crate::ops::run::{
-    BuildSlots, Echo, StartReport, SupervisorOrder, TreeBounds, detach, hand_over, keep, launch,
-    prepare,
+    BuildSlots, Echo, StartReport, SupervisorOrder, TreeBounds, detach, end_with_caller, hand_over,
+    keep, launch, prepare,
 };
 use std::ffi::OsString;
 use std::io::Write;
@@ -245,6 +245,7 @@ pub(in crate::cli) fn run_supervise(args: SuperviseArgs) -> Result<Exit> {
     let words: Vec<_> = std::iter::once("git-agent".into()).chain(args.words).collect();
     let (cli, args) = parse_as::<RunArgs>("run", &words)
         .map_err(|error| Error::bug(format!("a run that was asked for is none: {error}")))?;
+    end_with_caller()?;
     // No person is at the terminal of this process who could pick an agent.
     let mut ui = Ui::of_process(cli.format);
     let ctx = Ctx::of_process()?;

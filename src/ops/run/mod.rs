@@ -49,7 +49,7 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::hosts::{self, Host};
 use crate::ops::spawn::{self, SpawnOptions, SpawnPlan};
 use crate::proc::launch::not_found;
-pub use crate::proc::launch::{HandedOver, detach, hand_over, launch, prepare};
+pub use crate::proc::launch::{HandedOver, detach, end_with_caller, hand_over, launch, prepare};
 pub use crate::proc::supervisor::{BuildSlots, SupervisorOrder, TreeBounds, keep};
 pub use crate::proc::terminal::is_here as has_terminal;
 use crate::store::layout;

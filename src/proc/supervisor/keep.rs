@@ -146,7 +146,7 @@ impl SupervisorWatch {
         system::adopt_orphans()?;
         let signals = signals::listen([ORPHANED, AT_ONCE, system::LOCK_HELD])?;
         // After the listening: the signal would else end this process.
-        system::announce_orphaning(ORPHANED)?;
+        system::announce_orphaning(Some(ORPHANED))?;
         let stdin = match &order.input {
             Some(path) => File::open(path)?.into(),
             None => Stdio::null(),
