@@ -155,3 +155,25 @@ fn what_another_agent_made_is_foreign_by_a_fast_forward_too() {
     agent.git(&["cherry-pick", &theirs]);
     assert_eq!(agent.codes(), [""; 0]);
 }
+
+#[test]
+fn what_a_merge_of_several_brings_is_not_the_agent_s() {
+    let agent = Agent::new();
+    commit(&agent, "src/one.rs");
+    let files = ["docs/one.md", "docs/two.md"];
+    for name in files {
+        let branch = name.trim_start_matches("docs/").trim_end_matches(".md");
+        agent.repo.git(["switch", "--quiet", "--create", branch, "main"]);
+        agent.repo.write(name, "a person's\n");
+        agent.repo.commit_all(name);
+    }
+    agent.repo.git(["switch", "--quiet", "main"]);
+    agent.repo.git(["merge", "--quiet", "--no-edit", "one", "two"]);
+    git_in(&agent.worktree, ["merge", "--quiet", "--no-edit", "one", "two"]);
+    assert_eq!(agent.git(&["show", "--no-patch", "--format=%p"]).split(' ').count(), 3);
+    assert_eq!(agent.codes(), [""; 0]);
+    // What the merge itself changed is.
+    agent.write("README.md", "changed beside\n");
+    agent.git(&["commit", "--quiet", "--all", "--amend", "--no-edit"]);
+    assert_eq!(agent.codes(), ["scope.not-in-whitelist"]);
+}

@@ -399,19 +399,23 @@ fn before(
     lineage: &Lineage,
     stands_for: &impl Fn(Oid, Oid) -> Result<Oid>,
 ) -> Result<Option<Oid>> {
-    if let [ours, theirs] = lineage.parents[..] {
-        let merge = repo.merge(stands_for(theirs, ours)?, theirs)?;
-        match merge.result {
-            MergeResult::Clean { tree } | MergeResult::Conflicts { tree: Some(tree), .. } => {
-                return Ok(Some(tree));
-            }
-            MergeResult::Conflicts { tree: None, .. } | MergeResult::Unrelated => {}
+    let Some((first, rest)) = lineage.parents.split_first() else {
+        return Ok(None);
+    };
+    let (mut onto, mut before) = (*first, repo.read_commit(*first)?.tree);
+    for (count, theirs) in rest.iter().enumerate() {
+        before = match repo.merge(stands_for(*theirs, onto)?, *theirs)?.result {
+            MergeResult::Clean { tree } => tree,
+            MergeResult::Conflicts { tree: Some(tree), .. } if rest.len() == 1 => tree,
+            // What git cannot merge is compared with the first one, so all that the others bring counts as touched.
+            _ => return Ok(Some(repo.read_commit(*first)?.tree)),
+        };
+        // Several are merged one after the other, as git does it.
+        if count + 1 < rest.len() {
+            onto = simulated(repo, before, &[onto, *theirs])?;
         }
     }
-    // A merge of more than two parents is compared with its first one, so all that the others bring
-    // counts as touched.
-    let first = lineage.parents.first();
-    first.map(|first| Ok(repo.read_commit(*first)?.tree)).transpose()
+    Ok(Some(before))
 }
 
 // The agent's work as trees: what its tip holds, and what committing the rest would make of it.
@@ -570,18 +574,11 @@ fn embedded(repo: &Repo, subject: &LandingSubject, tree: Option<Oid>) -> Result<
             .any(|value| value.trim().trim_matches('"').as_bytes() == path)
     };
     // What came from the target is its own.
-    let target = subject.base.map(tree_of).transpose()?;
-    let is_there = |path: &[u8]| {
-        let entry = target.map(|tree| repo.entry_at(tree, &String::from_utf8_lossy(path)));
-        entry.transpose().map(|entry| entry.flatten().is_some())
-    };
-    let mut found = Vec::new();
-    for one in added.into_iter().filter(|one| !is_named(&one.path)) {
-        if !is_there(&one.path)? {
-            found.push(one.path);
-        }
+    if let Some(target) = subject.base.map(tree_of).transpose()? {
+        let there = repo.differences(target, after)?;
+        added.retain(|one| there.iter().any(|it| it.path == one.path && !is_link(&it.old)));
     }
-    Ok(found)
+    Ok(added.into_iter().map(|one| one.path).filter(|path| !is_named(path)).collect())
 }
 
 /// Where HEAD is, if not on the agent's branch, and the way back, on which no commit is left behind.
