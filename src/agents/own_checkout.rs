@@ -106,13 +106,18 @@ pub(crate) fn way_back(repo: &Repo, agent: &Agent, on: &str) -> Result<Vec<Strin
     let is_own = |oid: &Oid| unnamed.contains(oid) || has_id(*oid);
     let own: Vec<Oid> = ahead.iter().copied().filter(is_own).collect();
     let switch = format!("switch {name}");
+    let is_all = own.len() == ahead.len();
+    if is_all && !own.is_empty() && repo.is_ancestor(tip, at)? {
+        return Ok(vec![format!("switch -C {name}")]);
+    }
+    // Git picks no merge.
+    let is_merge = |oid: &Oid| repo.read_commit(*oid).is_ok_and(|commit| commit.parents.len() > 1);
+    let (merges, own): (Vec<Oid>, Vec<Oid>) = own.into_iter().partition(is_merge);
     Ok(if own.is_empty() {
         vec![switch]
-    } else if own.len() < ahead.len() {
+    } else if !is_all || !merges.is_empty() {
         let own: Vec<_> = own.iter().map(|oid| oid.short()).collect();
         vec![switch, format!("cherry-pick {}", own.join(" "))]
-    } else if repo.is_ancestor(tip, at)? {
-        vec![format!("switch -C {name}")]
     } else {
         vec![switch, format!("cherry-pick ..{}", at.short())]
     })

@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::git::{Identity, NewCommit, Repo, Tip};
 use crate::store::replay::{Replay, RevertSearch};
-use crate::store::{agent_branch, facts, landed, spawn_commit};
+use crate::store::{agent_branch, facts, keep, landed, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::HashSet;
 use std::path::Path;
@@ -335,11 +335,9 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
         return Ok(work);
     }
     let goes_on = repo.is_ancestor(tip, work)?;
-    // A branch that was at that tip and was rewritten since, as where what landed was dropped from it, does not take it off the target. One
-    // of a run that went on while its work landed never was there, and has that work in its files.
-    let log = |branch: &String| repo.reflog_oids(branch);
-    let is_rewritten =
-        !goes_on && agent.branch.as_ref().map_or(Ok(Vec::new()), log)?.contains(&tip);
+    // A branch that was rewritten since, as where what landed was dropped from it, does not take it off the target. That of a run that went
+    // on while its work landed never was at that tip, and has that work in its files.
+    let is_rewritten = !goes_on && !keep::is_kept_as(repo, tip, &landed_at_work(agent))?;
     // Where both sides hold the landing, or the tip that landed, git finds the right base by itself.
     let is_found = repo.is_ancestor(landed, work)? || goes_on && repo.is_ancestor(tip, target)?;
     // A row says which tip that was. It has to be the agent's own, and the landing has to be there.
@@ -357,6 +355,11 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
         // Another agent's landing changed the same lines at the same time: the conflict is told as git finds it.
         None => Ok(work),
     }
+}
+
+/// Why the keep chain has a commit of uncommitted work that landed while the agent's branch stayed where it is.
+pub(crate) fn landed_at_work(agent: &Agent) -> String {
+    format!("landed while at work {}", agent.id)
 }
 
 /// Merges two trees that come of a third one; `None` where they conflict. What git needs for it is written to the repository, and no

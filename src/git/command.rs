@@ -294,7 +294,12 @@ pub(in crate::git) fn refused(command: &Command, output: &Output) -> Error {
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     if let Some((path, filter)) = failed_filter(&said) {
         let what = format!("the filter {filter} failed on {path}");
-        let pattern = shell::word(format!("^filter\\.{filter}\\.").as_bytes());
+        // Its name may hold what means something in a pattern.
+        let plain = |letter: char| letter.is_alphanumeric() || "-_".contains(letter);
+        let escaped = |letter: char| if plain(letter) { String::new() } else { "\\".to_owned() };
+        let name: String =
+            filter.chars().map(|letter| escaped(letter) + &letter.to_string()).collect();
+        let pattern = shell::word(format!("^filter\\.{name}\\.").as_bytes());
         return Error::new(Code::GitFailed, what).because(said.clone()).hint(format!(
             "to see what it runs and where that is set, run git config --show-origin --get-regexp {pattern}"
         ));

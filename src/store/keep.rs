@@ -137,6 +137,22 @@ pub fn kept(repo: &Repo) -> Result<HashSet<Oid>> {
     Ok(kept)
 }
 
+/// Whether a link keeps that commit and says so with this `why`, as given to [`keep`].
+///
+/// # Errors
+/// `repo-corrupt` when neither the ref nor its reflog leads to anything readable.
+pub fn is_kept_as(repo: &Repo, commit: Oid, why: &str) -> Result<bool> {
+    let Some(tip) = chain::tip(repo, Chain::Keep)? else {
+        return Ok(false);
+    };
+    let subject = format!("{KEEP}{why}");
+    let is_it = |link: &Link| {
+        let message = link.commit.message.lines().next();
+        message == Some(subject.as_str()) && link.commit.parents.contains(&commit)
+    };
+    Ok(Links::read(repo, tip)?.oldest_first.iter().any(is_it))
+}
+
 /// A link that may be let go of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passing {

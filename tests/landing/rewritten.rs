@@ -33,6 +33,9 @@ fn what_landed_and_was_dropped_from_the_branch_stays_on_the_target() {
             assert_eq!(landed(&agent, first), "src/one.rs", "{first}");
             agent.git(&["reset", "--quiet", "--hard", to]);
             commit(&agent, "src/two.rs");
+            // Nothing depends on what the reflogs still tell.
+            let common = agent.repo.path().join(".git/logs/refs/heads").join(&agent.branch);
+            std::fs::remove_file(common).expect("a reflog");
             let judged = agent.verify(&[]);
             assert_eq!(codes(&judged), [""; 0], "{first}, {to}: {judged:#}");
             // As git merges it.
@@ -149,11 +152,27 @@ fn what_another_agent_made_is_foreign_by_a_fast_forward_too() {
     let judged = agent.verify(&[]);
     assert_eq!(codes(&judged), ["provenance.foreign-commit"], "{judged:#}");
     assert_eq!(judged["findings"][0]["commit"], theirs);
-    // A copy is the agent's own.
+    // A copy is the agent's own, whoever goes on from it.
     agent.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
     commit(&agent, "src/two.rs");
     agent.git(&["cherry-pick", &theirs]);
+    agent.repo.agent_json(&["spawn", "--from", &agent.branch, "go on from that", "--scope", "src"]);
     assert_eq!(agent.codes(), [""; 0]);
+
+    // After a landing, too, on whichever branch they stand.
+    landed(&agent, "--no-ff");
+    git_in(place, ["rebase", "--quiet", "--onto", "main", &theirs]);
+    std::fs::write(place.join("src/other.rs"), "// of another, again\n").expect("written");
+    git_in(place, ["commit", "--quiet", "--all", "-m", "of another, again"]);
+    let theirs = git_in(place, ["rev-parse", "HEAD"]);
+    agent.git(&["reset", "--quiet", "--hard", &theirs]);
+    assert_eq!(agent.codes(), ["provenance.foreign-commit"]);
+    agent.repo.git(["switch", "--quiet", "--create", "topic"]);
+    agent.repo.write("src/topic.rs", "// a person's\n");
+    agent.repo.commit_all("a person's");
+    agent.repo.git(["switch", "--quiet", "main"]);
+    agent.git(&["reset", "--quiet", "--hard", "topic"]);
+    assert_eq!(agent.codes(), ["provenance.foreign-commit"]);
 }
 
 #[test]

@@ -8,14 +8,16 @@
 
 use super::{Index, uncover};
 use crate::domain::Oid;
+use crate::domain::change::Content;
 use crate::error::{IoContext, Result};
-use crate::git::command;
 use crate::git::config::programs::program_settings_without_tree;
 use crate::git::files::admin_dir::{MODULES, lexically_clean, read_admin_dir};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
-use std::collections::BTreeSet;
+use crate::git::tree::GITLINK;
+use crate::git::{Repo, command};
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -101,6 +103,46 @@ pub(in crate::git) fn listed(mut git: Command) -> Result<Vec<Vec<u8>>> {
     let listed = command::successful(git)?;
     let links = command::names(&listed).filter_map(|line| line.strip_prefix(b"160000 "));
     Ok(links.map(<[u8]>::to_vec).collect())
+}
+
+impl Repo {
+    /// The paths at which a tree links to a commit of another repository, which its `.gitmodules` does not name, where none of the trees
+    /// `before` links to one.
+    ///
+    /// # Errors
+    /// `repo-corrupt`, `git-missing`.
+    pub fn unnamed_gitlinks(&self, before: &[Oid], tree: Oid) -> Result<Vec<Vec<u8>>> {
+        let is_link = |side: &Option<Content>| side.is_some_and(|(mode, _)| mode == GITLINK);
+        let mut added: Option<Vec<Vec<u8>>> = None;
+        for old in before {
+            let mut found = self.differences(*old, tree)?;
+            found.retain(|one| is_link(&one.new) && !is_link(&one.old));
+            let found = found.into_iter().map(|one| one.path);
+            added = Some(match added {
+                None => found.collect(),
+                Some(known) => found.filter(|path| known.contains(path)).collect(),
+            });
+            if added.as_ref().is_some_and(Vec::is_empty) {
+                return Ok(Vec::new());
+            }
+        }
+        let named = self.submodule_paths(tree)?;
+        Ok(added.unwrap_or_default().into_iter().filter(|path| !named.contains(path)).collect())
+    }
+
+    /// The paths of the submodules that the `.gitmodules` of a tree names, as git reads it (gitmodules(5)).
+    fn submodule_paths(&self, tree: Oid) -> Result<HashSet<Vec<u8>>> {
+        let Some(file) = self.entry_at(tree, ".gitmodules")? else {
+            return Ok(HashSet::new());
+        };
+        let mut git = self.plumbing();
+        let pattern = "^submodule\\..*\\.path$";
+        git.args(["config", "-z", "--blob", &file.oid.to_hex(), "--get-regexp", pattern]);
+        // It ends with 1 where it names none.
+        let listed = command::finish(&mut git)?.stdout;
+        let value = |line: &[u8]| line.splitn(2, |&byte| byte == b'\n').nth(1).map(<[u8]>::to_vec);
+        Ok(command::names(&listed).filter_map(value).collect())
+    }
 }
 
 fn holds_work(place: &NestedPlace, scratch: &Path, depth: usize) -> bool {

@@ -6,6 +6,7 @@ use crate::git::Repo;
 use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
 use crate::git::changes::{Content, Index, NextContent, PlainFiles};
 use crate::git::command::{self, Running, feed_paths};
+use crate::git::files::admin_dir::STAND_IN;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
 use crate::git::uncommitted::{WorktreeSource, git};
@@ -250,7 +251,10 @@ fn cut_off_above(
         return found.clone();
     }
     let top = worktree.join(OsStr::from_bytes(directory));
-    let pointer = untrusted::text(&top, ".git").is_some_and(|text| text.starts_with("gitdir: "));
+    let of_run = format!("/{STAND_IN}/worktrees/");
+    let pointer = untrusted::text(&top, ".git");
+    let pointer =
+        pointer.is_some_and(|text| text.starts_with("gitdir: ") && text.contains(&of_run));
     let found = if pointer {
         Some([directory, b"/"].concat())
     } else {

@@ -6,7 +6,7 @@ use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
 use crate::agents::commands::{in_one_line, run_hook_of};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::spool::{Notice, notify};
-use crate::agents::work::{simulated, stacked};
+use crate::agents::work::{landed_at_work, simulated, stacked};
 use crate::agents::{Ctx, at_work, clone, commands, liveness, publish, worktree};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
@@ -290,8 +290,7 @@ fn commit_of_work(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid> 
     let message = plan.work_message();
     let commit = write(repo, plan.work.tree, &[plan.work.tip], &message, who)?;
     if goes_on_apart(ctx, plan) {
-        let why = format!("landed while at work {}", plan.agent.id);
-        keep::keep(repo, &[commit], &why, ctx.now())?;
+        keep::keep(repo, &[commit], &landed_at_work(&plan.agent), ctx.now())?;
     }
     Ok(commit)
 }

@@ -5,7 +5,6 @@ use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
 use crate::agents::worktree::unfinished;
 use crate::agents::{AgentWorktree, Ctx, lookup, own_checkout, untrusted};
-use crate::domain::change::Content;
 use crate::domain::evidence::{
     BranchHistory, ChangePlace, HeadElsewhere, NoWorktree, Touch, WorktreeFacts,
 };
@@ -14,13 +13,12 @@ use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
 use crate::git::refs::REMOTE_COPIES;
-use crate::git::tree::GITLINK;
 use crate::git::uncommitted::Uncommitted;
 use crate::git::{Commit, MergeResult, Repo};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
 use crate::store::replay::RevertSearch;
-use crate::store::spawn_commit::{AGENTS_BRANCHES, NONCE, SPAWN_SUBJECT};
-use crate::store::{replay, spawn_commit};
+use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
+use crate::store::{agent_branch, replay, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::{HashMap, HashSet};
 
@@ -60,13 +58,13 @@ pub(super) fn provenance(
     };
     let (has_spawn_commit, foreign) = match spawn {
         Some(spawn) => {
-            let mut foreign = ahead.foreign(repo, subject, spawn, &HashSet::new())?;
+            let mut foreign = ahead.foreign(ctx, subject, spawn, &HashSet::new())?;
             if !foreign.is_empty() {
-                foreign = ahead.foreign(repo, subject, spawn, &landed_elsewhere(ctx, subject)?)?;
+                foreign = ahead.foreign(ctx, subject, spawn, &landed_elsewhere(ctx, subject)?)?;
             }
             (true, foreign)
         }
-        None => ahead.foreign_since_landing(repo, subject)?,
+        None => ahead.foreign_since_landing(ctx, subject)?,
     };
     let fork = subject.base.filter(|_| !has_spawn_commit);
     let fork = fork.map_or(Ok(None), |base| repo.merge_base(base, subject.tip))?;
@@ -159,7 +157,7 @@ impl<'a> CommitsAhead<'a> {
     /// branch. Their paths are judged like those of all others.
     fn foreign(
         &self,
-        repo: &Repo,
+        ctx: &Ctx,
         subject: &LandingSubject,
         spawn: &Lineage,
         landed: &HashSet<Oid>,
@@ -176,7 +174,7 @@ impl<'a> CommitsAhead<'a> {
         });
         // A branch that was begun on this one is merged without a commit.
         for oid in own.clone() {
-            if self.names_another(subject, &oid) && is_of_another(repo, subject, oid)? {
+            if self.is_of_another(ctx, subject, oid)? {
                 own.remove(&oid);
             }
         }
@@ -197,12 +195,21 @@ impl<'a> CommitsAhead<'a> {
         self.named(oid) == Some(subject.agent.id.to_string().as_str())
     }
 
-    fn names_another(&self, subject: &LandingSubject, oid: &Oid) -> bool {
-        self.named(oid).is_some() && !self.names(subject, oid)
-    }
-
     fn named(&self, oid: &Oid) -> Option<&str> {
         self.commits.get(oid).and_then(|commit| commit.trailer("Agent-Id"))
+    }
+
+    /// Whether a commit names another agent, whose branch holds it: it is that one's, and no copy of it.
+    fn is_of_another(&self, ctx: &Ctx, subject: &LandingSubject, oid: Oid) -> Result<bool> {
+        let Some(named) = self.named(&oid).filter(|_| !self.names(subject, &oid)) else {
+            return Ok(false);
+        };
+        let agents = lookup::agents(ctx)?;
+        let other = agents.iter().find(|other| other.id.to_string() == named);
+        let tip =
+            other.map(|other| agent_branch::local_or_fetched(&ctx.repo, other)).transpose()?;
+        let tip = tip.flatten().map(|(_, tip)| tip);
+        tip.map_or(Ok(false), |tip| ctx.repo.is_ancestor(oid, tip))
     }
 
     /// Whether the work has landed with its spawn commit, and then the commits since that are not the agent's: anyone may have built on
@@ -210,9 +217,10 @@ impl<'a> CommitsAhead<'a> {
     /// forge there is no row, and what the agent's branch itself has with its name is taken for its own.
     fn foreign_since_landing(
         &self,
-        repo: &Repo,
+        ctx: &Ctx,
         subject: &LandingSubject,
     ) -> Result<(bool, Vec<Oid>)> {
+        let repo = &ctx.repo;
         // A branch that was set to the target goes on from what has landed of it.
         let is_set_to_target = match (&subject.agent.landed, subject.base) {
             (Some((landed, _)), Some(base)) if repo.has_object(*landed) => {
@@ -231,17 +239,27 @@ impl<'a> CommitsAhead<'a> {
             None => false,
         };
         let is_new_line = is_its_branch && !has_spawn_commit;
-        let own = own_since_landing(repo, subject, self.divergence, is_new_line)?;
+        let mut own = own_since_landing(repo, subject, self.divergence, is_new_line)?;
+        for oid in own.clone() {
+            let is_theirs = match (self.names(subject, &oid), is_new_line) {
+                (true, _) => false,
+                // Set to the branch of a person or of another agent, it brings what is there under their names.
+                (false, true) => is_held_by_others(repo, branch, oid)?,
+                (false, false) => self.is_of_another(ctx, subject, oid)?,
+            };
+            if is_theirs {
+                own.remove(&oid);
+            }
+        }
         let names = |oid: &Oid| is_its_branch && self.names(subject, oid);
         Ok((true, self.all_but(|oid| own.contains(oid) || names(oid))))
     }
 }
 
-/// Whether the branch of another agent holds a commit that names another: it is that one's, and no copy of it.
-fn is_of_another(repo: &Repo, subject: &LandingSubject, commit: Oid) -> Result<bool> {
-    let holders = repo.refs_holding(commit)?;
-    let own = subject.agent.branch.as_deref();
-    Ok(holders.iter().any(|name| name.starts_with(AGENTS_BRANCHES) && Some(name.as_str()) != own))
+/// Whether a branch or a tag other than the agent's own, here or as it was fetched, holds a commit.
+fn is_held_by_others(repo: &Repo, branch: Option<&String>, commit: Oid) -> Result<bool> {
+    let own = branch.and_then(|name| name.strip_prefix("refs/heads/")).unwrap_or_default();
+    Ok(!repo.refs_holding(commit)?.iter().all(|name| name.ends_with(&format!("/{own}"))))
 }
 
 /// The commits by which other agents, as this clone believes their rows, landed on the branch of this one, and those that landed on the
@@ -555,30 +573,9 @@ fn facts(
 fn embedded(repo: &Repo, subject: &LandingSubject, tree: Option<Oid>) -> Result<Vec<Vec<u8>>> {
     let tree_of = |commit: Oid| Ok::<_, Error>(repo.read_commit(commit)?.tree);
     let after = tree.map_or_else(|| tree_of(subject.tip), Ok)?;
-    let Some(base) = &subject.agent.base else { return Ok(Vec::new()) };
-    let is_link = |side: &Option<Content>| side.is_some_and(|(mode, _)| mode == GITLINK);
-    let mut added = repo.differences(tree_of(base.oid)?, after)?;
-    added.retain(|one| is_link(&one.new) && !is_link(&one.old));
-    if added.is_empty() {
-        return Ok(Vec::new());
-    }
-    let modules = match repo.entry_at(after, ".gitmodules")? {
-        Some(entry) => repo.read_blob(entry.oid)?,
-        None => Vec::new(),
-    };
-    let modules = String::from_utf8_lossy(&modules);
-    let is_named = |path: &[u8]| {
-        modules
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("path")?.trim().strip_prefix('='))
-            .any(|value| value.trim().trim_matches('"').as_bytes() == path)
-    };
     // What came from the target is its own.
-    if let Some(target) = subject.base.map(tree_of).transpose()? {
-        let there = repo.differences(target, after)?;
-        added.retain(|one| there.iter().any(|it| it.path == one.path && !is_link(&it.old)));
-    }
-    Ok(added.into_iter().map(|one| one.path).filter(|path| !is_named(path)).collect())
+    let before = subject.agent.base.iter().map(|base| base.oid).chain(subject.base);
+    repo.unnamed_gitlinks(&before.map(tree_of).collect::<Result<Vec<_>>>()?, after)
 }
 
 /// Where HEAD is, if not on the agent's branch, and the way back, on which no commit is left behind.
