@@ -202,8 +202,14 @@ pub(crate) fn landed_tip(
     let goes_on = [*landed, last].iter().all(|oid| repo.has_object(*oid))
         && repo.is_ancestor(last, tip)?
         && repo.is_ancestor(*landed, target)?;
+    // What landed by its own commits or by a merge of them is not brought again, and most of it was never taken back.
+    let is_squash = || -> Result<bool> {
+        let landing = repo.read_commit(*landed)?;
+        Ok(landing.parents.len() == 1 && !repo.is_ancestor(*landed, tip)?)
+    };
     let is_back = goes_on
         && last != tip
+        && is_squash()?
         && RevertSearch::default().taken_back(repo, agent, target, tip)?.is_some();
     Ok(Some(last).filter(|_| goes_on && !is_back))
 }

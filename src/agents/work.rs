@@ -317,7 +317,15 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     }
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
     let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
-    if agent.landed.is_some() || agent.reverted.is_some() || on_another {
+    // That of a run that went on while its work landed never was at the tip that landed, and has that work in its files: what it takes away
+    // of it is work, too.
+    let is_apart = match agent.landed_tip.filter(|last| repo.has_object(*last)) {
+        Some(last) if !repo.is_ancestor(last, work)? => {
+            keep::is_kept_as(repo, last, &landed_at_work(agent))?
+        }
+        _ => false,
+    };
+    if !is_apart && (agent.landed.is_some() || agent.reverted.is_some() || on_another) {
         // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch.
         let replay = Replay::of(repo, agent, target, work)?;
         if replay.is_begun(repo, target)? {
@@ -335,9 +343,9 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
         return Ok(work);
     }
     let goes_on = repo.is_ancestor(tip, work)?;
-    // A branch that was rewritten since, as where what landed was dropped from it, does not take it off the target. That of a run that went
-    // on while its work landed never was at that tip, and has that work in its files.
-    let is_rewritten = !goes_on && !keep::is_kept_as(repo, tip, &landed_at_work(agent))?;
+    // Any other branch that does not hold that tip was rewritten since, as where what landed was dropped from it: that does not take it off
+    // the target.
+    let is_rewritten = !goes_on && !is_apart;
     // Where both sides hold the landing, or the tip that landed, git finds the right base by itself.
     let is_found = repo.is_ancestor(landed, work)? || goes_on && repo.is_ancestor(tip, target)?;
     // A row says which tip that was. It has to be the agent's own, and the landing has to be there.

@@ -16,7 +16,7 @@ use crate::git::refs::REMOTE_COPIES;
 use crate::git::uncommitted::Uncommitted;
 use crate::git::{Commit, MergeResult, Repo};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
-use crate::store::replay::RevertSearch;
+use crate::store::landed::landed_at;
 use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
 use crate::store::{agent_branch, replay, spawn_commit};
 use crate::wire::policy::Policy;
@@ -267,7 +267,6 @@ fn is_held_by_others(repo: &Repo, branch: Option<&String>, commit: Oid) -> Resul
 fn landed_elsewhere(ctx: &Ctx, subject: &LandingSubject) -> Result<HashSet<Oid>> {
     let (repo, mut landed) = (&ctx.repo, HashSet::new());
     let (own, base) = (subject.agent.branch.as_ref(), subject.base_ref.as_ref());
-    let reverts = RevertSearch::default();
     for other in lookup::agents(ctx)? {
         let is_meant = |into: &String| Some(into) == own || Some(into) == base;
         if other.id == subject.agent.id
@@ -280,16 +279,12 @@ fn landed_elsewhere(ctx: &Ctx, subject: &LandingSubject) -> Result<HashSet<Oid>>
                 continue;
             };
             let is_on_own = Some(&into) == own;
-            let is_on_base = || -> Result<bool> {
-                let (Some(at), Some(tip)) = (subject.base.filter(|_| Some(&into) == base), tip)
-                else {
-                    return Ok(false);
-                };
-                Ok([commit, tip].iter().all(|oid| repo.has_object(*oid))
-                    && repo.is_ancestor(commit, at)?
-                    && reverts.taken_back(repo, &other, at, tip)?.is_none())
+            // A row may claim anything of a branch that others move.
+            let is_on_base = || match (subject.base.filter(|_| Some(&into) == base), tip) {
+                (Some(at), Some(tip)) => landed_at(repo, vec![(&other, tip, at)]).remove(&other.id),
+                _ => None,
             };
-            if !is_on_own && !is_on_base()? {
+            if !is_on_own && !is_on_base().transpose()?.unwrap_or(false) {
                 continue;
             }
             // All that was brought then: where the branch was rewritten since, it may hold a part of it.
