@@ -88,8 +88,10 @@ impl Histories {
         if target == started && repo.line(started, tip).is_some() {
             return Ok(started);
         }
+        // Where the target holds that tip, it is a fork like any other, and there may be a later one.
         if let Some(last) = landed_tip(repo, agent, (target, tip))?
             && last != tip
+            && !repo.is_ancestor(last, target)?
         {
             return Ok(last);
         }

@@ -403,8 +403,10 @@ fn taken_back(
         let is_own = own.iter().any(|own| own.contains(oid));
         let is_gone = |own: &Vec<Oid>| own.iter().any(|oid| reverts.name(*oid));
         let is_merge = commit.parents.len() == 2;
+        // What the branch has got since has not landed yet.
+        let has_landed = |own: &&Vec<Oid>| own.iter().any(|oid| line.contains(oid));
         let is_landing = match commit.parents[..] {
-            _ if is_own => own.iter().all(is_gone),
+            _ if is_own => own.iter().filter(has_landed).all(is_gone),
             // What was there before it, such as what another branch was begun upon, a merge does not bring.
             [first, second] => {
                 let brought = repo.commits_between(&[first], second)?;

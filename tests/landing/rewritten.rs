@@ -196,3 +196,40 @@ fn what_a_merge_of_several_brings_is_not_the_agent_s() {
     agent.git(&["commit", "--quiet", "--all", "--amend", "--no-edit"]);
     assert_eq!(agent.codes(), ["scope.not-in-whitelist"]);
 }
+
+#[test]
+fn a_landing_that_was_taken_back_commit_by_commit_stays_so_with_new_work_on_top() {
+    for method in ["--no-ff", "--ff-only"] {
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        commit(&agent, "src/two.rs");
+        landed(&agent, method);
+        for name in ["src/two.rs", "src/one.rs"] {
+            let found =
+                agent.repo.git(["log", "--format=%H", "-1", "--fixed-strings", "--grep", name]);
+            agent.repo.git(["revert", "--no-edit", &found]);
+        }
+        assert_eq!(agent.codes(), ["merge.reverted"], "{method}");
+        commit(&agent, "src/three.rs");
+        assert_eq!(agent.codes(), ["merge.reverted"], "{method}");
+    }
+}
+
+#[test]
+fn what_a_branch_took_from_the_target_is_not_shown_as_its_work() {
+    for method in METHODS {
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        landed(&agent, method);
+        agent.repo.write("docs/new.md", "a person's\n");
+        agent.repo.commit_all("docs");
+        agent.git(&["reset", "--quiet", "--hard", "main"]);
+        commit(&agent, "src/two.rs");
+        let shown = answer(&agent, "show", &[]);
+        assert_eq!(
+            (&shown["diff"]["files"], &shown["ahead"]),
+            (&1.into(), &1.into()),
+            "{method}: {shown:#}"
+        );
+    }
+}
