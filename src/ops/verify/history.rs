@@ -173,11 +173,8 @@ impl<'a> CommitsAhead<'a> {
                 && !self.begins(subject, &oid)
         });
         // A branch that was begun on this one is merged without a commit.
-        for oid in own.clone() {
-            if self.is_of_another(ctx, subject, oid)? {
-                own.remove(&oid);
-            }
-        }
+        let theirs = self.of_others(ctx, subject, &own)?;
+        own.retain(|oid| !theirs.contains(oid));
         // The branch as it was before a rebase may have been merged into what came of it.
         Ok(self.all_but(|oid| {
             let is_own = own.contains(oid) || self.names(subject, oid);
@@ -199,17 +196,31 @@ impl<'a> CommitsAhead<'a> {
         self.commits.get(oid).and_then(|commit| commit.trailer("Agent-Id"))
     }
 
-    /// Whether a commit names another agent, whose branch holds it: it is that one's, and no copy of it.
-    fn is_of_another(&self, ctx: &Ctx, subject: &LandingSubject, oid: Oid) -> Result<bool> {
-        let Some(named) = self.named(&oid).filter(|_| !self.names(subject, &oid)) else {
-            return Ok(false);
-        };
+    /// Those of the commits that name another agent, whose branch holds them: they are that one's, and no copies of them.
+    fn of_others(
+        &self,
+        ctx: &Ctx,
+        subject: &LandingSubject,
+        commits: &HashSet<Oid>,
+    ) -> Result<HashSet<Oid>> {
+        let mut theirs = HashSet::new();
+        let named = commits.iter().filter(|oid| !self.names(subject, oid));
+        let named: Vec<_> = named.filter_map(|oid| Some((*oid, self.named(oid)?))).collect();
+        // As nearly always, and then no row is read.
+        if named.is_empty() {
+            return Ok(theirs);
+        }
         let agents = lookup::agents(ctx)?;
-        let other = agents.iter().find(|other| other.id.to_string() == named);
-        let tip =
-            other.map(|other| agent_branch::local_or_fetched(&ctx.repo, other)).transpose()?;
-        let tip = tip.flatten().map(|(_, tip)| tip);
-        tip.map_or(Ok(false), |tip| ctx.repo.is_ancestor(oid, tip))
+        for (oid, named) in named {
+            let Some(other) = agents.iter().find(|other| other.id.to_string() == named) else {
+                continue;
+            };
+            let found = agent_branch::local_or_fetched(&ctx.repo, other)?;
+            if found.map_or(Ok(false), |(_, tip)| ctx.repo.is_ancestor(oid, tip))? {
+                theirs.insert(oid);
+            }
+        }
+        Ok(theirs)
     }
 
     /// Whether the work has landed with its spawn commit, and then the commits since that are not the agent's: anyone may have built on
@@ -238,28 +249,33 @@ impl<'a> CommitsAhead<'a> {
             Some(branch) => repo.branch_tip(branch)?.oid() == Some(subject.tip),
             None => false,
         };
-        let is_new_line = is_its_branch && !has_spawn_commit;
-        let mut own = own_since_landing(repo, subject, self.divergence, is_new_line)?;
-        for oid in own.clone() {
-            let is_theirs = match (self.names(subject, &oid), is_new_line) {
-                (true, _) => false,
-                // Set to the branch of a person or of another agent, it brings what is there under their names.
-                (false, true) => is_held_by_others(repo, branch, oid)?,
-                (false, false) => self.is_of_another(ctx, subject, oid)?,
-            };
-            if is_theirs {
-                own.remove(&oid);
-            }
-        }
+        let own = if has_spawn_commit || !is_its_branch {
+            let mut own = own_since_landing(repo, subject, self.divergence)?;
+            let theirs = self.of_others(ctx, subject, &own)?;
+            own.retain(|oid| !theirs.contains(oid));
+            own
+        } else {
+            self.on_new_line(repo, subject)?
+        };
         let names = |oid: &Oid| is_its_branch && self.names(subject, oid);
         Ok((true, self.all_but(|oid| own.contains(oid) || names(oid))))
     }
-}
 
-/// Whether a branch or a tag other than the agent's own, here or as it was fetched, holds a commit.
-fn is_held_by_others(repo: &Repo, branch: Option<&String>, commit: Oid) -> Result<bool> {
-    let own = branch.and_then(|name| name.strip_prefix("refs/heads/")).unwrap_or_default();
-    Ok(!repo.refs_holding(commit)?.iter().all(|name| name.ends_with(&format!("/{own}"))))
+    /// The commits of a branch that was set to the target after a landing, and goes on from there. Set to the branch of a person or of
+    /// another agent, it brings what is there under their names.
+    fn on_new_line(&self, repo: &Repo, subject: &LandingSubject) -> Result<HashSet<Oid>> {
+        let (line, _) = first_parents(self.divergence, subject.tip, None);
+        let branch = subject.agent.branch.as_deref().unwrap_or_default();
+        let copies = repo.fetched_branches(branch)?;
+        let is_its = |name: &String| name == branch || copies.iter().any(|(copy, _)| copy == name);
+        let mut own = HashSet::new();
+        for oid in line {
+            if self.names(subject, &oid) || repo.refs_holding(oid)?.iter().all(is_its) {
+                own.insert(oid);
+            }
+        }
+        Ok(own)
+    }
 }
 
 /// The commits by which other agents, as this clone believes their rows, landed on the branch of this one, and those that landed on the
@@ -314,38 +330,23 @@ fn is_lost(
         && !replay::is_held(repo, &subject.agent, base, origin)?)
 }
 
-/// The commits that the agent's branch got after what landed of it; none where its first parents do not lead there, unless it is a
-/// `new_line` from a later commit of the target. A run that went on while its work landed goes on from a commit before the tip that landed.
+/// The commits that the agent's branch got after what landed of it; none where its first parents do not lead there. A run that
+/// went on while its work landed goes on from a commit before the tip that landed.
 fn own_since_landing(
     repo: &Repo,
     subject: &LandingSubject,
     divergence: &Divergence,
-    new_line: bool,
 ) -> Result<HashSet<Oid>> {
-    let first: HashMap<Oid, Option<Oid>> = divergence
-        .ahead
-        .iter()
-        .map(|lineage| (lineage.oid, lineage.parents.first().copied()))
-        .collect();
-    let mut own = HashSet::new();
-    let mut next = subject.tip;
-    while let Some(parent) = first.get(&next) {
-        own.insert(next);
-        let Some(parent) = parent else { break };
-        next = *parent;
-    }
-    let landed = subject.agent.landed_tip;
-    let is_of_line = match landed.filter(|landed| repo.has_object(*landed)) {
-        _ if new_line => true,
-        Some(landed) => {
-            repo.is_ancestor(next, landed)? && repo.is_ancestor(subject.agent.spawn_commit, next)?
+    let (line, below) = first_parents(divergence, subject.tip, None);
+    let landed = subject.agent.landed_tip.filter(|landed| repo.has_object(*landed));
+    let is_of_line = match (landed, below) {
+        (Some(landed), Some(below)) => {
+            repo.is_ancestor(below, landed)?
+                && repo.is_ancestor(subject.agent.spawn_commit, below)?
         }
-        None => false,
+        _ => false,
     };
-    if !is_of_line {
-        own.clear();
-    }
-    Ok(own)
+    Ok(if is_of_line { line.into_iter().collect() } else { HashSet::new() })
 }
 
 /// The commits on the agent's branch itself: from the spawn commit `begin` up to the tip, or up to where another agent's
@@ -356,27 +357,30 @@ fn own_line(
     divergence: &Divergence,
     begins_another: impl Fn(Oid) -> bool,
 ) -> HashSet<Oid> {
-    let first: HashMap<Oid, Option<Oid>> = divergence
-        .ahead
-        .iter()
-        .map(|lineage| (lineage.oid, lineage.parents.first().copied()))
-        .collect();
-    let mut own = HashSet::new();
-    let mut next = Some(tip);
-    while let Some(oid) = next.filter(|oid| *oid != begin)
-        && let Some(parent) = first.get(&oid)
-    {
-        own.insert(oid);
-        if begins_another(oid) {
-            own.clear();
-        }
-        next = *parent;
-    }
-    if next != Some(begin) {
-        own.clear();
-    }
+    let (line, below) = first_parents(divergence, tip, Some(begin));
+    let other = line.iter().rposition(|oid| begins_another(*oid)).map_or(0, |at| at + 1);
+    let mut own: HashSet<Oid> = match below {
+        Some(below) if below == begin => line.into_iter().skip(other).collect(),
+        _ => HashSet::new(),
+    };
     own.insert(begin);
     own
+}
+
+/// The commits that the base lacks from `tip` along first parents, the newest first, and the commit below them, which is `end` at the
+/// latest; `None` where they go down to a first commit.
+fn first_parents(divergence: &Divergence, tip: Oid, end: Option<Oid>) -> (Vec<Oid>, Option<Oid>) {
+    let ahead = divergence.ahead.iter();
+    let first: HashMap<Oid, Option<Oid>> =
+        ahead.map(|lineage| (lineage.oid, lineage.parents.first().copied())).collect();
+    let (mut line, mut next) = (Vec::new(), Some(tip));
+    while let Some(oid) = next.filter(|oid| Some(*oid) != end)
+        && let Some(parent) = first.get(&oid)
+    {
+        line.push(oid);
+        next = *parent;
+    }
+    (line, next)
 }
 
 /// Every change of every commit, then what is staged, then what is not. What a merge brings is not the
