@@ -158,8 +158,9 @@ impl Ctx {
         layout::require_no_links(repo.common_dir())?;
         // `core.sharedRepository` asks for this, and files that we make ourselves are not made by
         // git.
-        proc::change_umask(|umask| repo.shared_umask(umask))?;
-        if repo.is_shared()? {
+        let sharing = repo.sharing()?;
+        proc::change_umask(|umask| sharing.umask(umask));
+        if sharing.is_with_group() {
             fsx::share_private_files();
         }
         // Its supervisor holds the lock, which the fence hides.

@@ -7,16 +7,15 @@
 use crate::agents::ctx::Ctx;
 use crate::agents::scratch::Scratch;
 use crate::agents::untrusted::WorktreeView;
-use crate::agents::worktree::{self, AgentWorktree};
-use crate::domain::{AgentId, ChangeKind, Oid, Quoted, shell};
-use crate::error::{Code, IoContext, Result};
+use crate::agents::worktree::AgentWorktree;
+use crate::domain::{ChangeKind, Oid, Quoted, shell};
+use crate::error::{Code, Result};
 use crate::git::salvage::{beside, write_admin, write_files_as_they_are, write_work};
 use crate::git::uncommitted::{SeenWorktree, Trees};
-use crate::git::{Commit, populate, uncommitted};
-use crate::store::{fsx, keep, layout};
+use crate::git::{Commit, uncommitted};
+use crate::store::keep;
 use serde::Serialize;
 use std::collections::HashSet;
-use std::fs;
 use std::path::Path;
 
 /// What was kept of a worktree that is gone, or is about to go.
@@ -61,38 +60,6 @@ pub(crate) fn keep_commits(
 ) -> Result<Option<KeptWorktree>> {
     let left = ctx.repo.unreferenced_commits(admin_dir, branch)?;
     hang(ctx, admin_dir, (left.commits(), left.losses()))
-}
-
-/// The file of an agent's directory with the directories that its sparse worktree held, each ended by NUL.
-const CONE: &str = "cone";
-
-/// Notes what a worktree that is about to go holds if it is sparse, for [`narrow_again`].
-///
-/// # Errors
-/// `io`, `disk-full`.
-pub(crate) fn note_cone(ctx: &Ctx, id: AgentId, admin_dir: &Path) -> Result<()> {
-    let note = layout::agent_dir(ctx.repo.common_dir(), id).join(CONE);
-    match populate::cone_directories(admin_dir) {
-        Some(cone) => {
-            let names: String = cone.iter().flat_map(|name| [name, "\0"]).collect();
-            fsx::write_private(&note, names.as_bytes())
-        }
-        None => fs::remove_file(&note).at_if_there("could not remove", &note).map(drop),
-    }
-}
-
-/// Makes a worktree that came back whole as sparse as it was. What was changed outside of the cone stays, as git has it.
-///
-/// # Errors
-/// Those of git.
-pub(crate) fn narrow_again(ctx: &Ctx, id: AgentId, path: &Path) -> Result<()> {
-    let note = layout::agent_dir(ctx.repo.common_dir(), id).join(CONE);
-    let Some(names) = fsx::load_if_there(&note)? else {
-        return Ok(());
-    };
-    let names = String::from_utf8_lossy(&names);
-    let cone = names.split_terminator('\0').map(str::to_owned).collect();
-    populate::narrow_filled(&ctx.repo, path, &worktree::admin_dir(&ctx.repo, id), &cone)
 }
 
 /// Keeps a tree of files that a worktree holds beside those of its commit, while it stays where it is.

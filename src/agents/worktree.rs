@@ -4,13 +4,13 @@ use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
 use crate::domain::evidence::Unfinished;
 use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, shell};
-use crate::error::{Code, Error, Remedy, Result};
+use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::admin_dir::{belongs_to, leads_to, named_by};
 use crate::git::worktree::set_lock;
 use crate::git::{Repo, WorktreeLayer, populate};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::{
-    RecordedPlaces, added, layout, leases, repository_settings, roles, spawn_commit,
+    RecordedPlaces, added, fsx, layout, leases, repository_settings, roles, spawn_commit,
 };
 use std::fs;
 use std::path::Component::Normal;
@@ -432,4 +432,38 @@ pub(crate) fn hide(ctx: &Ctx, bundle: &str) -> Result<Option<String>> {
     }
     added::add_exclude(&ctx.repo, &[WORKTREE_DIR, bundle])?;
     Ok(None)
+}
+
+// A sparse worktree is as sparse when it comes back after a discard.
+
+/// The file of an agent's directory with the directories that its sparse worktree held, each ended by NUL.
+const CONE: &str = "cone";
+
+/// Notes what a worktree that is about to go holds if it is sparse, for [`narrow_again`].
+///
+/// # Errors
+/// `io`, `disk-full`.
+pub(crate) fn note_cone(ctx: &Ctx, id: AgentId, admin_dir: &Path) -> Result<()> {
+    let note = layout::agent_dir(ctx.repo.common_dir(), id).join(CONE);
+    match populate::cone_directories(admin_dir) {
+        Some(cone) => {
+            let names: String = cone.iter().flat_map(|name| [name, "\0"]).collect();
+            fsx::write_private(&note, names.as_bytes())
+        }
+        None => fs::remove_file(&note).at_if_there("could not remove", &note).map(drop),
+    }
+}
+
+/// Makes a worktree that came back whole as sparse as it was. What was changed outside of the cone stays, as git has it.
+///
+/// # Errors
+/// Those of git.
+pub(crate) fn narrow_again(ctx: &Ctx, id: AgentId, path: &Path) -> Result<()> {
+    let note = layout::agent_dir(ctx.repo.common_dir(), id).join(CONE);
+    let Some(names) = fsx::load_if_there(&note)? else {
+        return Ok(());
+    };
+    let names = String::from_utf8_lossy(&names);
+    let cone = names.split_terminator('\0').map(str::to_owned).collect();
+    populate::narrow_filled(&ctx.repo, path, &admin_dir(&ctx.repo, id), &cone)
 }

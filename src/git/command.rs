@@ -319,11 +319,11 @@ pub(in crate::git) fn refused(command: &Command, output: &Output) -> Error {
 
 /// The path and the name of the required filter that git, in the C locale, says failed (gitattributes(5): `filter`).
 fn failed_filter(said: &str) -> Option<(&str, &str)> {
-    let (rest, filter) = [": clean filter '", ": smudge filter "]
+    let (path, filter) = [": clean filter '", ": smudge filter "]
         .iter()
         .find_map(|words| said.lines().last()?.strip_prefix("fatal: ")?.rsplit_once(words))?;
     let filter = filter.strip_suffix(" failed")?;
-    Some((rest, filter.trim_end_matches('\'')))
+    Some((path, filter.trim_end_matches('\'')))
 }
 
 /// The code for what git says, in the C locale, when it fails.

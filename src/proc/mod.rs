@@ -23,18 +23,10 @@ use rustix::fs::{Mode, RawMode};
 use rustix::process::umask;
 
 /// Replaces the umask of this process by what `wanted` makes of it, if anything. Children inherit it.
-///
-/// # Errors
-/// Those of `wanted`.
-pub fn change_umask<E>(
-    wanted: impl FnOnce(RawMode) -> Result<Option<RawMode>, E>,
-) -> Result<(), E> {
+pub fn change_umask(wanted: impl FnOnce(RawMode) -> Option<RawMode>) {
     // It cannot be read without being set.
     let present = umask(Mode::RWXG | Mode::RWXO);
-    let wanted = wanted(present.bits());
-    let next = wanted.as_ref().ok().copied().flatten();
-    umask(next.map_or(present, Mode::from_bits_truncate));
-    wanted.map(drop)
+    umask(wanted(present.bits()).map_or(present, Mode::from_bits_truncate));
 }
 
 pub use job::{AGENT_VARIABLES, End, Finished, Job, run};

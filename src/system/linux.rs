@@ -52,15 +52,6 @@ impl Process {
         Ok(all)
     }
 
-    /// The process of this number if it has that file open. The files of another user's process cannot be seen.
-    pub(crate) fn holding(pid: u32, file: &Path) -> Option<Process> {
-        let process = Process::read(Pid::from_raw(i32::try_from(pid).ok()?)?)?;
-        let file = fs::metadata(file).ok()?;
-        let mut open = fs::read_dir(process.file("fd")).ok()?.flatten();
-        let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == (file.dev(), file.ino());
-        open.any(|one| fs::metadata(one.path()).is_ok_and(is_it)).then_some(process)
-    }
-
     /// Whether it was started with this variable, `NAME=value`. Only its owner may see that.
     pub(crate) fn has_variable(&self, variable: &[u8]) -> bool {
         let environment = fs::read(self.file("environ")).unwrap_or_default();

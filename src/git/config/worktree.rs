@@ -255,24 +255,30 @@ fn unreadable(path: &Path, error: git2::Error) -> crate::error::Error {
 const SEARCH: RawMode = 0o111;
 
 impl Repo {
-    /// The umask with which everything that is made in the repository has the modes that git would give it, where
-    /// that is another than `umask`.
+    /// What the repository says of others.
     ///
     /// # Errors
     /// `git-failed` when the configuration cannot be read.
-    pub fn shared_umask(&self, umask: RawMode) -> Result<Option<RawMode>> {
-        let word = self.config_string("core.sharedRepository")?;
-        let wanted = word.and_then(|word| loosened(&word, umask));
-        Ok(wanted.filter(|wanted| *wanted != umask))
+    pub fn sharing(&self) -> Result<Sharing> {
+        self.config_string("core.sharedRepository").map(Sharing)
+    }
+}
+
+/// The value of `core.sharedRepository`; `None` where it is not set.
+#[derive(Debug)]
+pub struct Sharing(Option<String>);
+
+impl Sharing {
+    /// The umask with which everything that is made in the repository has the modes that git would give it, where
+    /// that is another than `umask`.
+    pub fn umask(&self, umask: RawMode) -> Option<RawMode> {
+        let wanted = self.0.as_ref().and_then(|word| loosened(word, umask));
+        wanted.filter(|wanted| *wanted != umask)
     }
 
-    /// Whether other users, those of its group, may write the repository.
-    ///
-    /// # Errors
-    /// As [`Repo::shared_umask`].
-    pub fn is_shared(&self) -> Result<bool> {
-        let closed = self.shared_umask(0o077)?;
-        Ok(closed.is_some_and(|umask| umask & 0o020 == 0))
+    /// Whether other users, those of the repository's group, may write it.
+    pub fn is_with_group(&self) -> bool {
+        self.umask(0o077).is_some_and(|umask| umask & 0o020 == 0)
     }
 }
 

@@ -433,9 +433,10 @@ fn require_finished(place: &Place) -> Result<()> {
     };
     let what = unfinished.what;
     let (shown, named) = (place.path.display(), unfinished.named());
-    let error = refused(format!("{shown} is in the middle of {named}"));
-    let go_on = (!unfinished.is_broken).then(|| git(format!("{what} --continue")));
-    let error = go_on.into_iter().fold(error, |error, go_on| error.remedy("to finish it", go_on));
+    let mut error = refused(format!("{shown} is in the middle of {named}"));
+    if !unfinished.is_broken {
+        error = error.remedy("to finish it", git(format!("{what} --continue")));
+    }
     Err(error.remedy("to give it up", git(unfinished.give_up())))
 }
 

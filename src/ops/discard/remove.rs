@@ -1,9 +1,9 @@
 //! The steps of a discard.
 
 use crate::agents::commands::{in_one_line, run_hook_of};
-use crate::agents::kept_worktree::note_cone;
 use crate::agents::liveness;
 use crate::agents::work::uncommitted::beside_landed;
+use crate::agents::worktree::note_cone;
 use crate::agents::{AgentWorktree, Ctx, Scratch, bundle, clone};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What, branch_name};

@@ -13,7 +13,6 @@ use branch::places;
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::agents::authority::require_orchestrator;
-use crate::agents::kept_worktree::narrow_again;
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::real_path::real_path;
 use crate::agents::{Ctx, bundle, clone, half_made, hooks, layered, liveness, lookup, worktree};
@@ -519,7 +518,7 @@ fn reopen(
     let git = program::ask_version(&path).ok().and_then(program::VersionQuestion::answer);
     hooks::install(ctx, agent.id, &path, git)?;
     if plan.was_discarded {
-        narrow_again(ctx, agent.id, &path)?;
+        worktree::narrow_again(ctx, agent.id, &path)?;
         warning = warning.or(worktree::retake_leases(ctx, agent)?);
     }
     // What has landed or was rejected keeps its worktree without a lock.

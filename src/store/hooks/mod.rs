@@ -116,7 +116,7 @@ pub fn install(site: &Site<'_>, program: &Path, route: Route) -> Result<()> {
         // No setting leads a hook manager there.
         Route::Config => 0o755,
         // Who else has a share in the repository discards this agent, too, and git looks at its owner's rights alone.
-        Route::Directory if site.repo.is_shared()? => 0o575,
+        Route::Directory if site.repo.sharing()?.is_with_group() => 0o575,
         Route::Directory => 0o555,
     };
     write_shims(&site.directory(), mode, &names, |name| {

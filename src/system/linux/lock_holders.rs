@@ -5,6 +5,7 @@ use crate::system::{FencedHolder, HolderSearch};
 use rustix::process::{Pid, getpid, getuid};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -103,6 +104,15 @@ impl Restrictions {
 }
 
 impl Process {
+    /// The process of this number if it has that file open. The files of another user's process cannot be seen.
+    pub(crate) fn holding(pid: u32, file: &Path) -> Option<Process> {
+        let process = Process::read(Pid::from_raw(i32::try_from(pid).ok()?)?)?;
+        let file = fs::metadata(file).ok()?;
+        let mut open = fs::read_dir(process.file("fd")).ok()?.flatten();
+        let is_it = |found: fs::Metadata| (found.dev(), found.ino()) == (file.dev(), file.ino());
+        open.any(|one| fs::metadata(one.path()).is_ok_and(is_it)).then_some(process)
+    }
+
     /// Whether it has a lock on the file through a descriptor that only reads it. Our own commands open their locks for writing, which no
     /// fence allows. `None` for one that lets nothing be seen of itself, as the first process of a run in namespaces.
     fn holds_by_reading(&self, file: (u64, u64)) -> Option<bool> {
