@@ -2,7 +2,7 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{agent_command, describe};
-use crate::support::terminal::{OnTerminal, read, terminal};
+use crate::support::terminal::{OnTerminal, Streams, shown};
 use serde_json::Value;
 use std::process::{Output, Stdio};
 
@@ -242,13 +242,8 @@ fn printed(repo: &TestRepo, arguments: &[&str], reader: Reader) -> String {
         assert!(output.status.success(), "{}", describe(&output));
         return String::from_utf8([output.stdout, output.stderr].concat()).expect("UTF-8");
     }
-    let (mut outside, inside) = terminal(24, 80);
-    let errors = inside.try_clone().expect("a terminal");
-    command.stdout(inside).stderr(errors);
-    let mut child = command.spawn().expect("starts");
-    drop(command);
-    let seen = read(&mut outside, None).replace('\r', "");
-    assert!(child.wait().expect("ended").success(), "{seen}");
+    let (seen, status) = shown(&mut command, (24, 80), Streams::Both);
+    assert!(status.success(), "{seen}");
     seen
 }
 
@@ -355,14 +350,9 @@ fn what_is_said_of_the_commonest_slips_fits_80_columns() {
 /// What a refusal prints on a terminal of 80 columns.
 fn refused_on_a_terminal(repo: &TestRepo, arguments: &[&str]) -> String {
     let mut command = agent_command(&repo.path());
-    command.args(arguments).env("NO_COLOR", "1");
-    let (mut outside, inside) = terminal(24, 80);
-    let errors = inside.try_clone().expect("a terminal");
-    command.stdin(Stdio::null()).stdout(inside).stderr(errors);
-    let mut child = command.spawn().expect("starts");
-    drop(command);
-    let seen = read(&mut outside, None).replace('\r', "");
-    assert!(!child.wait().expect("ended").success(), "{seen}");
+    command.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+    let (seen, status) = shown(&mut command, (24, 80), Streams::Both);
+    assert!(!status.success(), "{seen}");
     seen
 }
 

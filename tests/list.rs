@@ -12,7 +12,7 @@ mod reading;
 mod verdicts;
 
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe, json_of};
-use crate::support::terminal::{read, terminal};
+use crate::support::terminal::{Streams, shown};
 use crate::support::{TestRepo, isolated};
 use crate::verify::Agent;
 use serde_json::{Value, json};
@@ -258,14 +258,10 @@ fn on_80_columns(repo: &TestRepo, arguments: &[&str]) -> String {
 }
 
 fn said_on_80_columns(repo: &TestRepo, arguments: &[&str]) -> (String, bool) {
-    let (mut outside, inside) = terminal(24, 80);
     let mut command = agent_command(&repo.path());
-    command.args(arguments).stdout(inside).stderr(Stdio::null()).env("NO_COLOR", "1");
-    let mut child = command.spawn().expect("starts");
-    drop(command);
-    let seen = read(&mut outside, None);
-    let status = child.wait().expect("ended");
-    (seen.replace('\r', ""), status.success())
+    command.args(arguments).stderr(Stdio::null()).env("NO_COLOR", "1");
+    let (seen, status) = shown(&mut command, (24, 80), Streams::Output);
+    (seen, status.success())
 }
 
 #[test]
@@ -342,14 +338,10 @@ fn every_line_of_an_answer_fits_the_terminal() {
 #[test]
 fn a_terminal_that_does_not_say_how_wide_it_is_gets_every_word() {
     let agent = Agent::new();
-    let (mut outside, inside) = terminal(0, 0);
     let mut command = agent_command(&agent.repo.path());
-    command.arg("list").stdout(inside).stderr(Stdio::null());
-    let mut child = command.spawn().expect("starts");
-    // The program alone has the other side open from here on.
-    drop(command);
-    let seen = read(&mut outside, None);
-    assert!(child.wait().expect("ended").success());
+    command.arg("list").stderr(Stdio::null());
+    let (seen, status) = shown(&mut command, (0, 0), Streams::Output);
+    assert!(status.success());
     let task = "Add a second function to the library and test it.";
     assert!(seen.contains(task), "{seen}");
 }

@@ -3,7 +3,7 @@
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::ctx_with;
-use crate::support::terminal::{read, terminal};
+use crate::support::terminal::{END, Streams, end, read, shown, terminal};
 use git_agent::agents::ctx::Seams;
 use git_agent::ops::spawn::{self, SpawnOptions};
 use git_agent::wire::task_file;
@@ -37,15 +37,14 @@ fn a_step_that_takes_long_is_shown_and_nothing_of_it_is_left() {
     let (repo, go) = slow();
     let (mut outside, inside) = terminal(24, 40);
     let mut command = spawning(&repo, "0", &[]);
-    let mut child = command.stdout(Stdio::null()).stderr(inside).spawn().expect("starts");
-    // The program alone has the other side open from here on.
-    drop(command);
-    let shown = "running the setup command `until t";
-    let mut seen = read(&mut outside, Some(shown));
-    assert!(seen.contains(shown), "{seen}");
+    let side = inside.try_clone().expect("shared");
+    let mut child = command.stdout(Stdio::null()).stderr(side).spawn().expect("starts");
+    let mut seen = read(&mut outside, "running the setup command `until t");
     fs::write(go, "").expect("written");
-    seen.push_str(&read(&mut outside, None));
     assert!(child.wait().expect("ended").success());
+    end(&inside);
+    seen.push_str(&read(&mut outside, END));
+    let seen = seen.trim_end_matches(END);
     // Each line fits and is overwritten with spaces before the next one, and after the last.
     let lines: Vec<_> = seen.split('\r').collect();
     assert_eq!(lines.last(), Some(&""), "{seen:?}");
@@ -65,13 +64,11 @@ fn a_short_step_a_pipe_and_a_program_are_told_nothing() {
     let piped = spawning(&ready(), "0", &[]).output().expect("starts");
     assert!(piped.status.success() && piped.stderr.is_empty(), "{}", describe(&piped));
     for (delay, words) in [("1000", &[][..]), ("0", &["--format=json"])] {
-        let (mut outside, inside) = terminal(24, 80);
         let repo = ready();
         let mut command = spawning(&repo, delay, words);
-        let mut child = command.stdout(Stdio::null()).stderr(inside).spawn().expect("starts");
-        drop(command);
-        assert_eq!(read(&mut outside, None), "", "{words:?}");
-        assert!(child.wait().expect("ended").success());
+        let (seen, status) = shown(command.stdout(Stdio::null()), (24, 80), Streams::Errors);
+        assert_eq!(seen, "", "{words:?}");
+        assert!(status.success());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, answer_of, describe};
-use crate::support::terminal::{read, terminal};
+use crate::support::terminal::{Streams, shown};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -94,14 +94,8 @@ const SESSION: &str = r#"{"type":"system","subtype":"init","session_id":"5e55"}
 
 /// What a command writes to a terminal of 80 columns, once it has ended well.
 fn seen_by_a_person(mut command: Command) -> String {
-    let (mut outside, inside) = terminal(24, 80);
-    let errors = inside.try_clone().expect("a terminal");
-    command.stdout(inside).stderr(errors).env("NO_COLOR", "1");
-    let mut child = command.spawn().expect("starts");
-    // It has the terminal open here as well.
-    drop(command);
-    let seen = read(&mut outside, None).replace('\r', "");
-    assert!(child.wait().expect("ended").success(), "{seen}");
+    let (seen, status) = shown(command.env("NO_COLOR", "1"), (24, 80), Streams::Both);
+    assert!(status.success(), "{seen}");
     seen
 }
 

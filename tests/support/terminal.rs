@@ -12,7 +12,7 @@ use std::num::NonZero;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -40,17 +40,54 @@ pub fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Reads what is written to a terminal, until it is this, or until no process has the terminal open.
-pub fn read(outside: &mut File, until: Option<&str>) -> String {
+/// Reads what is written to a terminal, until it is this.
+pub fn read(outside: &mut File, until: &str) -> String {
     let (mut seen, mut buffer) = (String::new(), [0; 4096]);
-    while until.is_none_or(|text| !seen.contains(text)) {
-        match outside.read(&mut buffer) {
-            // The end of a terminal is an error on Linux.
-            Ok(0) | Err(_) => break,
-            Ok(count) => seen.push_str(&String::from_utf8_lossy(&buffer[..count])),
-        }
+    while !seen.contains(until) {
+        let count = outside.read(&mut buffer).expect("the test has the terminal open as well");
+        seen.push_str(&String::from_utf8_lossy(&buffer[..count]));
     }
     seen
+}
+
+/// Which streams of a program are a terminal; the other one is left as it is.
+#[derive(Clone, Copy)]
+pub enum Streams {
+    Both,
+    Output,
+    Errors,
+}
+
+/// Runs a program to its end on a terminal of so many rows and columns; gives what it shows there, in lines that end as files' do.
+pub fn shown(
+    command: &mut Command,
+    (rows, columns): (u16, u16),
+    streams: Streams,
+) -> (String, ExitStatus) {
+    let (mut outside, inside) = terminal(rows, columns);
+    let side = || inside.try_clone().expect("shared");
+    if let Streams::Both | Streams::Output = streams {
+        command.stdout(side());
+    }
+    if let Streams::Both | Streams::Errors = streams {
+        command.stderr(side());
+    }
+    let mut child = command.spawn().expect("starts");
+    // A program that writes more than a terminal holds waits for its reader.
+    let reader = std::thread::spawn(move || read(&mut outside, END));
+    let status = child.wait().expect("ended");
+    end(&inside);
+    let seen = reader.join().expect("read");
+    (seen.trim_end_matches(END).replace('\r', ""), status)
+}
+
+/// What the test writes to a terminal behind the last that a program showed. A terminal that no process has open any more can end before
+/// what was written last is read.
+pub const END: &str = "<the end>";
+
+/// Writes [`END`].
+pub fn end(mut inside: &File) {
+    inside.write_all(END.as_bytes()).expect("written");
 }
 
 fn cells(count: u16) -> NonZero<u16> {
@@ -150,8 +187,7 @@ impl OnTerminal {
     /// Everything that was sent by a program that has ended.
     pub fn sent(&mut self) -> String {
         // The thread that reads may not have come to it yet. What is written now comes after it.
-        const END: &str = "<the end>";
-        self.terminal.write_all(END.as_bytes()).expect("written");
+        end(&self.terminal);
         while !self.all.ends_with(END) {
             self.next(END);
         }

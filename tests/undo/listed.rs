@@ -1,7 +1,7 @@
 use super::{Team, seen, team, undo_with};
 use crate::support::agent::agent_command;
 use crate::support::death::{self, steps_of};
-use crate::support::terminal::{read, terminal};
+use crate::support::terminal::{Streams, shown};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -144,12 +144,9 @@ fn a_narrow_terminal_shows_what_is_taken_back_already() {
     let team = team(1);
     team.land(0);
     team.json(&["undo"]);
-    let (mut outside, inside) = terminal(24, 80);
     let mut list = agent_command(&team.repo.path());
-    let status = list.args(["undo", "--list"]).stdout(inside).status();
-    assert!(status.expect("ran").success());
-    drop(list);
-    let said = read(&mut outside, None);
+    let (said, status) = shown(list.args(["undo", "--list"]), (24, 80), Streams::Output);
+    assert!(status.success());
     let landing = said.lines().find(|line| line.contains("merged"));
     assert!(landing.is_some_and(|line| line.contains("undone")), "{said}");
 }
