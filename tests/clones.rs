@@ -547,11 +547,17 @@ fn a_clone_with_a_worktree_of_its_own_stays_until_that_is_gone() {
 
 #[test]
 fn a_clone_that_moved_with_its_repository_is_found_again() {
+    [false, true].into_iter().for_each(a_clone_that_moved);
+}
+
+/// It moves with commits that are not on its branch, or without.
+fn a_clone_that_moved(is_changed: bool) {
     let agent = cloned();
     agent.write("src/lib.rs", "pub fn two() {}\n");
     let tip = agent.commit("Work");
     agent.write("src/more.rs", "pub fn three() {}\n");
     agent.verdict();
+    let tip = if is_changed { agent.commit("What no command has taken over") } else { tip };
     let moved = agent.repo.path().with_file_name("moved");
     fs::rename(agent.repo.path(), &moved).expect("moved");
     let answer = |words: &[&str]| {
@@ -561,6 +567,7 @@ fn a_clone_that_moved_with_its_repository_is_found_again() {
     };
     let fixed = answer(&["doctor", "--fix"]);
     assert!(fixed.contains("git finds it again"), "{fixed}");
+    assert!(!is_changed || fixed.contains("is not published"), "{fixed}");
     let place = moved.join(agent.worktree.strip_prefix(agent.repo.path()).expect("inside"));
     assert!(place.join(".git").is_dir());
     assert_eq!(git_in(&moved, ["rev-parse", &agent.branch]), tip);

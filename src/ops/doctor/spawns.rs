@@ -12,6 +12,7 @@ use crate::git::files::admin_dir::belongs_to;
 use crate::git::worktree::{Worktree, set_lock};
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
+use crate::ops::doctor::worktrees::led_away;
 use crate::store::place::Journal;
 use crate::store::{RecordedPlaces, fsx, layout, lock};
 use crate::system;
@@ -223,7 +224,8 @@ pub(super) fn examine_runs(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFindi
         }
         let what = match dead {
             Some(number) => format!("run {number} of agent {short} ended without a record"),
-            None if is_unpublished(ctx, agent)? => {
+            // Of a clone that moved nothing can be taken over until it is found.
+            None if is_unpublished(ctx, agent)? && !is_led_away(ctx, survey, agent) => {
                 format!("what a run of agent {short} committed is not published")
             }
             None if liveness::is_left_unjudged(ctx, agent)? => {
@@ -255,6 +257,11 @@ fn is_unpublished(ctx: &Ctx, agent: &Agent) -> Result<bool> {
     let is_there = publish::run_repo(ctx, agent).is_some_and(|run_repo| run_repo.exists());
     // While a process is at work, what it commits is still on its way.
     Ok(is_there && !lock::is_held(ctx.repo.common_dir(), &layout::live_lock(agent.id))?)
+}
+
+fn is_led_away(ctx: &Ctx, survey: &Survey, agent: &Agent) -> bool {
+    let worktree = survey.worktree(agent);
+    worktree.is_some_and(|it| led_away(ctx, survey, agent, &it.path).is_some())
 }
 
 // Worktrees in which check commands ran, left by a `verify` that was killed. None is worked in: it is

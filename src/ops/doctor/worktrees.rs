@@ -116,7 +116,12 @@ pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> 
 
 /// A worktree whose `.git` file does not lead to the admin directory that git has for it here, as after the repository was moved or copied.
 /// `found_at` is where that directory says the worktree is.
-fn led_away(ctx: &Ctx, survey: &Survey, agent: &Agent, found_at: &Path) -> Option<DoctorFinding> {
+pub(super) fn led_away(
+    ctx: &Ctx,
+    survey: &Survey,
+    agent: &Agent,
+    found_at: &Path,
+) -> Option<DoctorFinding> {
     let admin = worktree::admin_dir(&ctx.repo, agent.id);
     // The next mount of a layered one takes over what is written at its place.
     if belongs_to(found_at, &admin) {
