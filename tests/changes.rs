@@ -115,6 +115,36 @@ fn the_work_lands_without_the_changes_it_started_from() {
 }
 
 #[test]
+fn neither_the_changes_nor_what_an_update_brought_are_shown_as_the_agents() {
+    let repo = TestRepo::with_commit();
+    let (report, worktree) = spawned(&repo);
+    let agent = id(&report);
+    let shown = |path: &str| {
+        let diff = repo.agent_json(&["diff", agent]);
+        let changes = diff["changes"].as_array().expect("a list");
+        let paths: Vec<_> = changes.iter().map(|one| &one["path"]).collect();
+        assert_eq!(paths, [path], "{diff:#}");
+        assert_eq!(repo.agent_json(&["show", agent])["diff"]["insertions"], 1);
+        let patch = describe(&repo.agent(&["diff", agent, "--stat"]));
+        assert!(patch.contains("1 file changed"), "{patch}");
+    };
+    for (at, path) in ["src/two.rs", "src/three.rs"].into_iter().enumerate() {
+        fs::write(worktree.join(path), "pub fn more() {}\n").expect("written");
+        repo.agent_json(&["commit", agent, "-m", "more"]);
+        shown(path);
+        repo.git(["stash", "push", "--quiet", "--include-untracked"]);
+        fs::write(repo.path().join(format!("other-{at}.txt")), "other\n").expect("written");
+        repo.git(["add", "."]);
+        repo.git(["commit", "--quiet", "-m", "other"]);
+        repo.git(["stash", "pop", "--quiet", "--index"]);
+        repo.agent_json(&["update", agent]);
+        shown(path);
+        repo.agent_json(&["merge", agent]);
+        assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), path);
+    }
+}
+
+#[test]
 fn it_lands_as_well_when_the_changes_were_committed_or_came_to_something_else() {
     let repo = TestRepo::with_commit();
     let (report, worktree) = spawned(&repo);

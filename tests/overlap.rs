@@ -45,7 +45,11 @@ fn lines(replaced: &[(usize, &str)]) -> String {
 
 /// Spawns an agent that may touch what these globs allow.
 fn spawn(repo: &TestRepo, name: &str, globs: &[&str]) -> Agent {
-    let report = repo.spawn_task(&task(globs), &[&format!("--name={name}")]);
+    spawn_task(repo, name, &task(globs))
+}
+
+fn spawn_task(repo: &TestRepo, name: &str, task: &str) -> Agent {
+    let report = repo.spawn_task(task, &[&format!("--name={name}")]);
     let text = |key: &str| report[key].as_str().expect(key).to_owned();
     Agent {
         id: text("agent_id"),

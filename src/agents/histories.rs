@@ -88,10 +88,13 @@ impl Histories {
         if target == started && repo.line(started, tip).is_some() {
             return Ok(started);
         }
-        // Where the target holds that tip, it is a fork like any other, and there may be a later one.
-        if let Some(last) = landed_tip(repo, agent, (target, tip))?
+        // Where the target holds that tip, it is a fork like any other, and there may be a later one; so there is where an update has brought
+        // the landing to the branch.
+        if let (Some(last), Some((landed, _))) =
+            (landed_tip(repo, agent, (target, tip))?, &agent.landed)
             && last != tip
             && !repo.is_ancestor(last, target)?
+            && !repo.is_ancestor(*landed, tip)?
         {
             return Ok(last);
         }

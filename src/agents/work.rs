@@ -1,5 +1,6 @@
 //! Agents as their work stands now: where it is, what it is compared with and where it would land.
 
+pub(crate) mod own_changes;
 pub(crate) mod stacked;
 pub(crate) mod uncommitted;
 
@@ -357,8 +358,10 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
         return Ok(work);
     }
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    // Uncommitted changes that it started from did not land, and are on its branch all the same.
+    let ground = own_changes::put_on(repo, agent, landed)?.map_or_else(|| tree(landed), Ok)?;
     // A merge of what came since the landing, with the tip that landed as its base.
-    match merged_trees(repo, tree(tip)?, [tree(landed)?, tree(work)?])? {
+    match merged_trees(repo, tree(tip)?, [ground, tree(work)?])? {
         Some(tree) => simulated(repo, tree, &[landed]),
         // Another agent's landing changed the same lines at the same time: the conflict is told as git finds it.
         None => Ok(work),

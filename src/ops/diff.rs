@@ -34,6 +34,9 @@ pub struct DiffReport {
     /// The lines, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
+    /// The tree that it was compared with.
+    #[serde(skip)]
+    pub before: Oid,
     /// Whether it has a worktree that is not in its place, so that what is not committed is not seen.
     #[serde(skip)]
     pub is_partial: bool,
@@ -70,16 +73,13 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
     // Otherwise what is in its files would be no difference.
     worktree::require_whole(&ctx.repo, &live.agent)?;
     let tip = live.require_tip(ctx)?;
-    let base = own_changes::fork(&ctx.repo, &live)?;
+    let (base, compared_with) = own_changes::compared_with(&ctx.repo, &live)?;
     let tree = live.tree(ctx)?;
     let since = match since {
         Some(since) => tree_since(ctx, &live.agent, since)?,
         None => None,
     };
-    let before = match since {
-        Some(tree) => tree,
-        None => ctx.repo.read_commit(base)?.tree,
-    };
+    let before = since.unwrap_or(compared_with);
     let changes = ctx.repo.tree_changes(&[before], tree)?;
     Ok(DiffReport {
         agent_id: live.agent.id.to_string(),
@@ -97,6 +97,7 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
             })
             .collect(),
         patch: None,
+        before,
         is_partial: live.place.is_none()
             && ctx.repo.worktree(&layout::worktree_name(live.agent.id)).is_some(),
     })
@@ -162,13 +163,7 @@ impl DiffReport {
         paths: &[String],
         to: DiffSink<'_>,
     ) -> Result<()> {
-        let object =
-            |hex: &str| Oid::from_hex(hex).ok_or_else(|| Error::bug("a report names objects"));
-        let before = match &self.since {
-            Some(tree) => object(tree)?,
-            None => ctx.repo.read_commit(object(&self.base.oid)?)?.tree,
-        };
-        let trees = (before, object(&self.tree)?);
-        ctx.repo.show_diff(trees, detail, paths, to)
+        let tree = Oid::from_hex(&self.tree).ok_or_else(|| Error::bug("a report names objects"))?;
+        ctx.repo.show_diff((self.before, tree), detail, paths, to)
     }
 }

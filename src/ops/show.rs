@@ -227,19 +227,18 @@ pub(super) fn diff_counts(
     let Some(tip) = work.tip else {
         return Ok(None);
     };
-    let before = ctx.repo.read_commit(own_changes::fork(&ctx.repo, &work)?)?.tree;
-    let counts = match standing.uncommitted.known() {
-        None | Some(0) => {
-            let tree = ctx.repo.read_commit(tip)?.tree;
-            ctx.repo.diff_counts(before, tree)?
-        }
-        // git writes the objects of what is not committed, and a look leaves none behind.
-        Some(_) => {
-            let scratch = Scratch::make(ctx, "show")?;
-            let ctx = ctx.with_scratch_objects(scratch.path())?;
-            ctx.repo.diff_counts(before, work.tree(&ctx)?)?
-        }
+    // git writes the objects of what is not committed, and of uncommitted changes that an update brought along; a look leaves none behind.
+    let is_clean = matches!(standing.uncommitted.known(), None | Some(0));
+    let scratch = if is_clean && own_changes::below(&ctx.repo, agent)?.is_none() {
+        None
+    } else {
+        Some(Scratch::make(ctx, "show")?)
     };
+    let beside = scratch.as_ref().map(|it| ctx.with_scratch_objects(it.path())).transpose()?;
+    let ctx = beside.as_ref().unwrap_or(ctx);
+    let (_, before) = own_changes::compared_with(&ctx.repo, &work)?;
+    let tree = if is_clean { ctx.repo.read_commit(tip)?.tree } else { work.tree(ctx)? };
+    let counts = ctx.repo.diff_counts(before, tree)?;
     Ok(Some(DiffCountsReport {
         files: counts.files,
         insertions: counts.insertions,

@@ -24,7 +24,7 @@ use crate::agents::merge_conflict::UnfinishedMerge;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
-use crate::agents::{at_work, crash_recovery, layered, liveness, lookup, worktree};
+use crate::agents::{at_work, crash_recovery, layered, liveness, lookup, own_changes, worktree};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::change::{Baseline, Change, ChangeKind, Difference};
 use crate::domain::event::What;
@@ -403,7 +403,12 @@ fn merged(
 /// Refuses a merge that could not land: git applies a change to where its file is on the target by now.
 fn require_in_scope(ctx: &Ctx, agent: &Agent, target: Oid, merged: Oid) -> Result<()> {
     let guard = ScopeGuard::around(&ctx.repo, agent.clone())?;
-    let violations = guard.judge_landing(ctx.repo.read_commit(target)?.tree, merged)?;
+    // What its owner has not committed is not the agent's.
+    let before = match own_changes::put_on(&ctx.repo, agent, target)? {
+        Some(tree) => tree,
+        None => ctx.repo.read_commit(target)?.tree,
+    };
+    let violations = guard.judge_landing(before, merged)?;
     if violations.is_empty() {
         return Ok(());
     }

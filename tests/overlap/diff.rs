@@ -1,4 +1,4 @@
-use super::{ANYWHERE, lines, repo, spawn, strings, touched};
+use super::{ANYWHERE, lines, repo, spawn, spawn_task, strings, task, touched};
 use crate::support::agent::{SHARED_TASK, agent_command, describe};
 use crate::verify::refused;
 use serde_json::json;
@@ -64,6 +64,29 @@ fn a_diff_is_narrowed_down_and_leaves_out_what_the_base_brought() {
     assert!(inside.contains("2 files changed"), "{inside}");
     repo.git(["merge", "--quiet", "--no-ff", "-m", "landed", &agent.branch]);
     assert_eq!(strings(&json!(said(&[]).lines().collect::<Vec<_>>())).len(), 3, "since its base");
+}
+
+#[test]
+fn a_diff_after_a_squash_leaves_out_what_an_update_brought() {
+    let repo = repo();
+    let task = format!("{}[bundle]\nrequired = false\n", task(ANYWHERE));
+    let agent = spawn_task(&repo, "one", &task);
+    agent.write("a/one", &lines(&[(3, "x")]));
+    agent.commit();
+    repo.agent_json(&["merge", "one", "--squash"]);
+    repo.write("c/one", "main moves on\n");
+    repo.commit_all("main moves on");
+    agent.write("b/one", &lines(&[(3, "x")]));
+    agent.commit();
+    let names = || {
+        let output = repo.agent(&["diff", "one", "--name-only"]);
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    assert_eq!(names(), "b/one\n");
+    repo.agent_json(&["update", "one"]);
+    assert_eq!(names(), "b/one\n");
+    repo.agent_json(&["merge", "one", "--squash"]);
+    assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), "b/one");
 }
 
 #[test]

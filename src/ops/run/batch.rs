@@ -260,7 +260,7 @@ fn record(ctx: &Ctx, reports: &[AttemptReport]) -> Result<()> {
 fn changed_lines(ctx: &Ctx, agent_id: &str) -> Result<usize> {
     let agent = lookup::agent(ctx, &ctx.ledger(), agent_id)?;
     let work = Work::look_up(ctx, agent)?;
-    let fork = ctx.repo.read_commit(own_changes::fork(&ctx.repo, &work)?)?.tree;
-    let counts = ctx.repo.diff_counts(fork, work.tree(ctx)?)?;
+    let (_, before) = own_changes::compared_with(&ctx.repo, &work)?;
+    let counts = ctx.repo.diff_counts(before, work.tree(ctx)?)?;
     Ok(counts.insertions + counts.deletions)
 }

@@ -68,18 +68,65 @@ pub(crate) fn below(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
     })
 }
 
-/// The commit that an agent's work is compared with, as [`Work::fork`] gives it, but with the changes that it started from: they are their
-/// owner's.
+/// The commit that an agent's work is compared with, as [`Work::fork`] gives it, and the tree that it is compared with, which has the
+/// changes that the agent started from: they are their owner's. Of an agent that started from a commit of a branch it is that commit's.
 ///
 /// # Errors
-/// As [`Work::fork`].
-pub(crate) fn fork(repo: &Repo, work: &Work) -> Result<Oid> {
+/// As [`Work::fork`] and [`Repo::merge`].
+pub(crate) fn compared_with(repo: &Repo, work: &Work) -> Result<(Oid, Oid)> {
     let fork = work.fork(repo)?;
     let base = work.agent.base.as_ref().map(|base| base.oid);
-    Ok(match (below(repo, &work.agent)?, base) {
-        (Some(parent), Some(base)) if repo.is_ancestor(fork, parent)? => base,
-        _ => fork,
+    let (mut commit, mut tree) = (fork, None);
+    if let (Some(below), Some(base)) = (below(repo, &work.agent)?, base) {
+        match updated(repo, base, below, Some(fork))? {
+            BroughtAlong::AsStarted => commit = base,
+            BroughtAlong::Updated(merged) => tree = Some(merged),
+            // Where the changes conflict with what the update brought, the agent has settled that.
+            BroughtAlong::Conflict => {}
+        }
+    }
+    let tree = tree.map_or_else(|| repo.read_commit(commit).map(|commit| commit.tree), Ok)?;
+    Ok((commit, tree))
+}
+
+/// A commit of a branch to land on as a tree, with the uncommitted changes that an agent started from; `None` where it started from a commit
+/// of a branch, or they conflict.
+///
+/// # Errors
+/// As [`Repo::merge`].
+pub(crate) fn put_on(repo: &Repo, agent: &Agent, target: Oid) -> Result<Option<Oid>> {
+    let (Some(below), Some(base)) = (below(repo, agent)?, &agent.base) else {
+        return Ok(None);
+    };
+    Ok(match updated(repo, base.oid, below, Some(target))? {
+        BroughtAlong::AsStarted => Some(repo.read_commit(base.oid)?.tree),
+        BroughtAlong::Updated(tree) => Some(tree),
+        BroughtAlong::Conflict => None,
     })
+}
+
+/// What uncommitted changes are once an update has brought a newer commit of the target.
+enum BroughtAlong {
+    /// None was brought.
+    AsStarted,
+    /// Both together, as a tree.
+    Updated(Oid),
+    Conflict,
+}
+
+/// Puts the changes, which are in `start` and were made on `below`, together with the commit of the target that the work has.
+fn updated(repo: &Repo, start: Oid, below: Oid, fork: Option<Oid>) -> Result<BroughtAlong> {
+    let Some(fork) = fork else {
+        return Ok(BroughtAlong::AsStarted);
+    };
+    if repo.is_ancestor(fork, below)? {
+        return Ok(BroughtAlong::AsStarted);
+    }
+    Ok(repo
+        .merge(start, fork)?
+        .result
+        .clean()
+        .map_or(BroughtAlong::Conflict, BroughtAlong::Updated))
 }
 
 /// Refuses what would give an agent's branch, and with it uncommitted changes, to others.
@@ -117,15 +164,11 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
     {
         start = tip;
     }
-    let mut ground = tree(start)?;
-    // An update has merged a newer commit of the target in, which is then part of what both sides
-    // have.
-    if let Some(fork) = repo.merge_base(target, work)?
-        && !repo.is_ancestor(fork, below)?
-        && let Some(updated) = repo.merge(start, fork)?.result.clean()
-    {
-        ground = updated;
-    }
+    // An update has merged a newer commit of the target in, which is then part of what both sides have.
+    let ground = match updated(repo, start, below, repo.merge_base(target, work)?)? {
+        BroughtAlong::Updated(tree) => tree,
+        BroughtAlong::AsStarted | BroughtAlong::Conflict => tree(start)?,
+    };
     let root = simulated(repo, ground, &[])?;
     let ours = simulated(repo, tree(target)?, &[root])?;
     let theirs = simulated(repo, tree(work)?, &[root])?;
