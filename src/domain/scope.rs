@@ -481,9 +481,9 @@ pub fn cone_directories(whitelist: &[Glob]) -> Result<BTreeSet<String>, &Glob> {
 
 // Files of a repository that decide what other people's programs run: settings of agent hosts, hooks, workflows, filters.
 //
-// A task that a person types without a scope means the whole repository, but hardly these: the person who lands the work would run
-// what the agent wrote into them. So such a task denies them unless its scope names them. A task file says its whitelist itself
-// and gets no such rule.
+// A task that a person types may mean the whole repository, or every file of a kind, but hardly these: the person who lands the work
+// would run what the agent wrote into them. So such a task denies them unless its scope names them. A task file says its whitelist
+// itself and gets no such rule.
 
 /// The control files that have fixed names. Those of agent hosts and the repository's own hook directory are added to them.
 const CONTROL_FILES: &[&str] = &[
@@ -540,28 +540,30 @@ const CONTROL_FILES: &[&str] = &[
 /// The globs of control files that a whitelist does not mean, each with the globs of the whitelist that name some of them: only what these
 /// match is in scope. `others` are further control files: those of agent hosts, and the directory of the repository's hooks.
 ///
-/// Only a whitelist that reaches everything is narrowed, as any other one names what it means. What it has besides
-/// `**` names a control file by matching a path of it or, where the control file may lie in any directory, by matching nothing else: `.github/**`
-/// does not mean the `.gitattributes` that could be there.
+/// A whitelist of named directories and files is taken as it is. In one that reaches any directory a glob names a control file by matching a path of
+/// it, as `.config` does, or, where the control file or what the glob matches may lie in any directory, by matching nothing else: `.github/**` does not mean the `.gitattributes` that could be there, nor `**/*.yml` a workflow.
 pub fn control_files(whitelist: &[Glob], others: impl IntoIterator<Item = String>) -> Opened {
-    if !whitelist.iter().any(Glob::is_bare) {
+    let is_anywhere = |glob: &Glob| glob.alternatives().any(|it| it.starts_with(['*', '?', '[']));
+    if !whitelist.iter().any(is_anywhere) {
         return Opened::new();
     }
     let is_named_by = |control: &Glob, named: &Glob| {
         let [own, denied] = [named, control].map(std::slice::from_ref);
         let beyond = ScopeLanguage::new(own, denied);
-        let is_anywhere = control.as_str().starts_with("**/");
-        may_meet(control, named)
-            && (!is_anywhere || beyond.intersection(&beyond) == Intersection::Empty)
+        let may_lie_anywhere = control.as_str().starts_with("**/") || is_anywhere(named);
+        !may_lie_anywhere || beyond.intersection(&beyond) == Intersection::Empty
     };
     let texts = CONTROL_FILES.iter().map(|text| (*text).to_owned());
     let globs = texts.chain(others).filter_map(|text| Glob::parse(&text).ok());
-    let named = |control: &Glob| {
-        let globs = whitelist.iter().filter(|glob| !glob.is_bare());
-        let named = globs.filter(|glob| is_named_by(control, glob));
-        named.cloned().collect()
-    };
-    globs.map(|control| (control.clone(), named(&control))).collect()
+    let narrowed = globs.filter_map(|control| {
+        let met = whitelist.iter().filter(|glob| glob.is_bare() || may_meet(&control, glob));
+        let met: Vec<&Glob> = met.collect();
+        let named = met.iter().filter(|glob| !glob.is_bare() && is_named_by(&control, glob));
+        let named: Vec<Glob> = named.map(|glob| (*glob).clone()).collect();
+        // Of what every glob that reaches it names, nothing is left to deny.
+        (named.len() < met.len()).then_some((control, named))
+    });
+    narrowed.collect()
 }
 
 /// Whether some path may match both globs.
@@ -678,6 +680,30 @@ mod tests {
         ];
         let expected = expected.map(|(glob, by)| (glob.to_owned(), by.to_owned()));
         assert_eq!(named, expected);
+    }
+
+    #[test]
+    fn a_scope_of_files_of_a_kind_names_no_control_file() {
+        let said = |whitelist: &[&str], control: &str| {
+            let found = controls(whitelist);
+            found.into_iter().find(|(glob, _)| glob == control).map(|(_, by)| by)
+        };
+        let (host, workflows) = ("**/.host/settings*", ".github/{workflows,actions}/**");
+        for (whitelist, control) in [
+            (&["**/*.json"][..], host),
+            (&["{**/*.json,lib/**}"], host),
+            (&["packages/**", "*.json"], host),
+            (&["**/*.yml"], workflows),
+            (&["[.]github/**"], workflows),
+            (&["**/J*"], "Jenkinsfile"),
+        ] {
+            assert_eq!(said(whitelist, control).as_deref(), Some(""), "{whitelist:?}");
+        }
+        for whitelist in [&["src/**"][..], &[".github/**"], &[".github/workflows/*.yml", "docs/*"]]
+        {
+            assert_eq!(said(whitelist, workflows), None, "{whitelist:?}");
+        }
+        assert_eq!(said(&["**/*.yml", ".github/**"], workflows).as_deref(), Some(".github/**"));
     }
 
     #[test]

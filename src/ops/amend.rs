@@ -285,9 +285,15 @@ fn denylist(
         before.into_iter().partition(|glob| all.contains_key(glob));
     let opened = old.opened_globs().map_err(Error::bug)?;
     let mut controls = control_files(scope, others);
+    let is_old = |glob: &Glob| old.whitelist.iter().any(|old| old == glob.as_str());
+    // A scope of a task file means what it matches, and goes on to.
+    for (control, named) in controls.iter_mut().filter(|(control, _)| !denied.contains(control)) {
+        let allowed = scope.iter().filter(|glob| is_old(glob) && may_meet(glob, control));
+        let allowed: Vec<Glob> = allowed.filter(|glob| !named.contains(glob)).cloned().collect();
+        named.extend(allowed);
+    }
     for control in denied {
         // What the owner names now is meant, and what was opened before.
-        let is_old = |glob: &Glob| old.whitelist.iter().any(|old| old == glob.as_str());
         let is_opened = |glob: &Glob| opened.get(&control).is_some_and(|by| by.contains(glob));
         let is_meant = |glob: &Glob| !is_old(glob) || is_opened(glob);
         if let Some(named) = controls.get_mut(&control) {

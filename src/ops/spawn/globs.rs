@@ -26,38 +26,39 @@ const SUGGESTIONS: usize = 3;
 /// The control files of this program: they decide what agents do, and no other program.
 const OWN: [&str; 3] = [PATH, "roles/*.toml", ".worktreeinclude"];
 
-/// A tracked file that the globs of control files deny, but for our own. Those that may lie anywhere are looked for at the top
+/// A tracked file in scope that the globs of control files deny, but for our own. Those that may lie anywhere are looked for at the top
 /// alone, since it would take long to walk through a large repository for a hint.
 pub(super) fn control_file(
     repo: &Repo,
     trees: &[Oid],
-    controls: &Opened,
+    (scope, controls): (&Scope, &Opened),
 ) -> Result<Option<RepoPath>> {
     let texts = controls.keys().map(|glob| glob.as_str().trim_start_matches("**/"));
     let globs = texts.filter(|text| !OWN.contains(text)).filter_map(|text| Glob::parse(text).ok());
     // The directory of the hooks may be the one of git.
     let globs: Vec<Glob> = globs.filter(|glob| !glob.needs_git_dir()).collect();
-    let mut first =
-        FirstAllowed { scope: Scope::new(&globs, &[]).map_err(Error::bug)?, found: None };
+    let controls = Scope::new(&globs, &[]).map_err(Error::bug)?;
+    let mut first = FirstAllowed { scopes: [scope, &controls], found: None };
     for tree in trees {
         repo.walk_tracked(*tree, &mut first)?;
     }
     Ok(first.found)
 }
 
-/// The first tracked path that a scope allows.
-struct FirstAllowed {
-    scope: Scope,
+/// The first tracked path that two scopes allow.
+struct FirstAllowed<'s> {
+    scopes: [&'s Scope; 2],
     found: Option<RepoPath>,
 }
 
-impl Visitor for FirstAllowed {
+impl Visitor for FirstAllowed<'_> {
     fn enters(&mut self, directory: &RepoPath) -> bool {
-        self.found.is_none() && self.scope.beginnings().may_allow_below(directory)
+        let may_be_below = |scope: &&Scope| scope.beginnings().may_allow_below(directory);
+        self.found.is_none() && self.scopes.iter().all(may_be_below)
     }
 
     fn visit(&mut self, path: &RepoPath) -> ControlFlow<()> {
-        if self.found.is_none() && self.scope.decide(path).is_allowed() {
+        if self.found.is_none() && self.scopes.iter().all(|scope| scope.decide(path).is_allowed()) {
             self.found = Some(path.clone());
         }
         match self.found {

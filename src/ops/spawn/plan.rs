@@ -314,10 +314,10 @@ impl<'a> Planner<'a> {
         let is_usual = denylist.iter().all(|glob| DEFAULT_DENYLIST.contains(&glob.as_str()));
         let (mut opened, mut kept_out) = (Opened::new(), None);
         if (checked.is_typed || checked.was_accepted) && role.edits {
-            // A typed task that may touch everything hardly means the files that decide what other people's programs run.
+            // A person hardly means the files that decide what other people's programs run, unless they are named.
             let controls = control_files(&task.whitelist, other_controls(&self.ctx.repo)?);
             if checked.is_typed && controls.values().all(Vec::is_empty) {
-                kept_out = globs::control_file(&self.ctx.repo, trees, &controls)?;
+                kept_out = globs::control_file(&self.ctx.repo, trees, (&scope, &controls))?;
             }
             opened = deny_control_files(&mut denylist, controls);
             // With these a list may be longer than globset holds; the usual one is not.
