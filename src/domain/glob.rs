@@ -82,6 +82,15 @@ impl Glob {
             .all(|pattern| pattern.split('/').any(|part| is_git_dir(part.as_bytes())))
     }
 
+    /// Whether an alternative begins with a part that matches a name by wildcards, and not just every name.
+    pub(super) fn guesses(&self, name: &str) -> bool {
+        self.alternatives().any(|pattern| {
+            let first = pattern.split('/').next().unwrap_or_default();
+            let is_guess = first.contains(['*', '?', '[']) && has_literal(first);
+            is_guess && compile(first).is_ok_and(|it| it.compile_matcher().is_match(name))
+        })
+    }
+
     /// The narrowest places that hold every path the glob matches, one for each alternative.
     pub fn reach(&self) -> Vec<Reach> {
         self.alternatives()

@@ -430,7 +430,8 @@ impl TaskFindings<'_> {
         {
             self.refuse(&list.span, "the whitelist is empty", WHITELIST_HELP);
         }
-        let wrong = |glob: &Glob| in_git_dir(glob).or_else(|| bare(glob, edits));
+        let wrong =
+            |glob: &Glob| in_git_dir(glob).or_else(|| hidden(glob)).or_else(|| bare(glob, edits));
         self.globs("whitelist", field, wrong).unwrap_or_default()
     }
 
@@ -505,6 +506,12 @@ fn bare(glob: &Glob, edits: bool) -> Option<Wrong> {
     ))
 }
 
+/// The settings of an agent's host are only meant where their directory is typed in full.
+fn hidden(glob: &Glob) -> Option<Wrong> {
+    glob.guesses(".claude")
+        .then_some(("stands for `.claude` without its name", "type a hidden directory in full"))
+}
+
 /// Nothing in a git directory is ever in scope, or copied.
 fn in_git_dir(glob: &Glob) -> Option<Wrong> {
     glob.needs_git_dir().then_some((
@@ -516,6 +523,17 @@ fn in_git_dir(glob: &Glob) -> Option<Wrong> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hidden_directory_is_typed_in_full() {
+        let is_wrong = |text: &str| hidden(&Glob::parse(text).expect(text)).is_some();
+        for text in [".*/**", ".c*/**", "?claude/**", "[.]claude/x", "{src,.claud?}/**", ".*"] {
+            assert!(is_wrong(text), "{text}");
+        }
+        for text in [".claude/**", "**/*.json", "*/settings.json", ".e*", ".github/**", "src/.c*"] {
+            assert!(!is_wrong(text), "{text}");
+        }
+    }
 
     #[test]
     fn git_commands_are_words_of_their_own() {
