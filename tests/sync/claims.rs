@@ -228,6 +228,11 @@ fn a_claim_that_was_taken_over_and_given_back_is_lost_to_its_first_holder() {
 
 /// A claim as another clone would have written it, at that time by its clock.
 pub(super) fn plant(hub: &Hub, seconds: i64, ttl: u32) -> String {
+    plant_on(hub, &[], seconds, ttl)
+}
+
+/// As [`plant`], on top of a claim that is there.
+fn plant_on(hub: &Hub, below: &[&str], seconds: i64, ttl: u32) -> String {
     let message = format!(
         "agent: claim task-1\n\nClaim-State: held\nClaim-Clone: 0123456789abcdef\nClaim-Nonce: 00\nClaim-Ttl: {ttl}\nGit-Agent: 1\n"
     );
@@ -238,6 +243,7 @@ pub(super) fn plant(hub: &Hub, seconds: i64, ttl: u32) -> String {
     assert!(command.output().expect("starts").status.success());
     let mut command = crate::support::isolated("git", &hub.bare);
     command.args(["commit-tree", tree, "-m", &message]).env("GIT_COMMITTER_DATE", date);
+    command.args(below.iter().flat_map(|oid| ["-p", oid]));
     let output = command.output().expect("starts");
     let oid = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     git_in(&hub.bare, ["update-ref", CLAIM, &oid]);
@@ -359,6 +365,43 @@ fn an_agent_whose_task_another_clone_has_lands_in_no_clone() {
     let said = describe(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("error[claim-lost]") && said.contains("--push"), "{said}");
+}
+
+#[test]
+fn what_a_killed_command_left_lands_nowhere_once_a_sync_saw_its_task_taken_over() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    let (code, said) = work(clone, &task, WORK);
+    assert_eq!(code, Some(0), "{said}");
+    let agents = json(clone, &["list", "--fast"]);
+    let id = agents["agents"][0]["agent_id"].as_str().expect("an id").to_owned();
+    let held = git_in(&hub.bare, ["rev-parse", &format!("{CLAIM}^1")]);
+    let message = git_in(&hub.bare, ["log", "-1", "--format=%B", &held]);
+    let nonce = message.lines().find_map(|line| line.strip_prefix("Claim-Nonce: "));
+    let record = clone.join(".git/agents/claims/task-1");
+    std::fs::write(&record, format!("{}\n{id}\n", nonce.expect("a nonce"))).expect("written");
+    // Its own claim, or one that was put in its place, is no takeover.
+    git_in(&hub.bare, ["update-ref", CLAIM, &held]);
+    json(clone, &["sync"]);
+    plant(&hub, now(), 60);
+    json(clone, &["sync"]);
+    json(clone, &["merge", &id, "-n"]);
+    plant_on(&hub, &[&held], now(), 60);
+    for verb in ["pr", "sync", "merge", "train"] {
+        let words: &[&str] = if verb == "sync" { &["sync"] } else { &[verb, &id] };
+        let output = agent(clone, words);
+        let said = describe(&output);
+        assert_eq!(output.status.success(), verb == "sync", "{said}");
+        assert!(verb == "sync" || said.contains("another clone took over the task"), "{said}");
+        if verb == "pr" {
+            // What it saw is forgotten, so that the sync has to find it.
+            let lost = clone.join(".git/agents").join(&id[..8]).join("claim-lost");
+            std::fs::remove_file(lost).expect("noted");
+        }
+    }
+    let offered = git_in(&hub.bare, ["for-each-ref", "--format=%(refname)", "refs/heads/"]);
+    assert_eq!(offered.lines().count(), 2, "{offered}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ use crate::git::refs::REMOTE_COPIES;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
 use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::merge::{self, MergeOptions, require_changes, require_start};
-use crate::ops::sync;
+use crate::ops::sync::{self, claim};
 use crate::ops::verify::{self, VerifyOptions};
 use crate::store::replay::Replay;
 use crate::store::spawn_commit;
@@ -126,8 +126,8 @@ pub struct PrReport {
 /// Judges the work and looks at the remote; writes nothing but the verdict.
 ///
 /// # Errors
-/// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent without a branch; `agent-busy`; `not-accepted`; `worktree-dirty`; `usage`
-/// where there is no such remote, or where the branch to land on is not there; `not-fast-forward`; those of the network.
+/// `orchestrator-only`, `agent-unknown`; `agent-state` for an agent without a branch; `agent-busy`; `claim-lost`, `claim-held`; `not-accepted`;
+/// `worktree-dirty`; `usage` where there is no such remote, or where the branch to land on is not there; `not-fast-forward`; those of the network.
 pub fn plan(
     ctx: &Ctx,
     who: &str,
@@ -141,6 +141,11 @@ pub fn plan(
     // soon as that is so.
     let end = Instant::now() + LIMIT;
     let listed = ctx.repo.list_remote(&remote, end)?;
+    // A forge would land it a second time.
+    match claim::of_agents(ctx, &remote, &listed, &[agent.id], end, &mut None) {
+        Err(error) if error.code() == Code::ClaimHeld && options.now => {}
+        asked => drop(asked?),
+    }
     let agents = lookup::agents(ctx)?;
     let is_on = |agent: &Agent, branch: &str| -> Result<bool> {
         let mut aimed = agent.clone();

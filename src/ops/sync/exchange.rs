@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::Tip;
 use crate::git::refs::Swap;
 use crate::git::refs::remote::{Fetched, RemoteRefs};
-use crate::ops::sync::{SyncOptions, SyncReport};
+use crate::ops::sync::{SyncOptions, SyncReport, claim};
 use crate::store::chain::recovery;
 use crate::store::remote_names::{RemoteNames, Travelling};
 use crate::store::{Chain, chain, layout, ledger, remote_names};
@@ -154,6 +154,7 @@ impl Exchange<'_> {
     pub(super) fn once(&mut self) -> Result<bool> {
         let listed = self.list()?;
         self.ctx.reached("remote-listed");
+        claim::note_losses(self.ctx, &self.remote, &listed, self.end)?;
         let Some(sights) = self.bring(&listed)? else {
             return Ok(false);
         };

@@ -28,7 +28,7 @@ use crate::git::Commit;
 use crate::git::refs::remote::{Fetched, PushManner, RefChange, RefPush};
 pub use crate::ops::sync::claim::taking::Heartbeat;
 use crate::ops::sync::claim::taking::before;
-pub(crate) use crate::ops::sync::claim::taking::{LandingClaim, of_agents};
+pub(crate) use crate::ops::sync::claim::taking::{LandingClaim, note_losses, of_agents};
 use crate::store::chain::TRAILER;
 use crate::store::lock::Guard;
 use crate::store::{chain, fsx, layout};

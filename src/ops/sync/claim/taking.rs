@@ -393,6 +393,46 @@ pub(crate) fn of_agents(
     Ok(found)
 }
 
+/// Notes which of this clone's claims on a remote another clone has taken over: this one may have been killed since, and lands its work
+/// without asking.
+///
+/// # Errors
+/// Those of the network and of the file system.
+pub(crate) fn note_losses(
+    ctx: &Ctx,
+    remote: &str,
+    listed: &RemoteRefs,
+    end: Instant,
+) -> Result<()> {
+    let names = RemoteNames::configured(&ctx.repo)?;
+    let prefix = names.claim("");
+    let mut own = Vec::new();
+    for (refname, token) in listed {
+        if let Some(key) = refname.strip_prefix(&prefix)
+            && let Some(record) = ClaimRecord::load(ctx.repo.common_dir(), key)?
+            && let Some(agent) = record.agent
+        {
+            own.push((key, *token, agent, record.nonces));
+        }
+    }
+    let claims: Vec<(&str, Oid)> = own.iter().map(|(key, token, ..)| (*key, *token)).collect();
+    match fetch(ctx, remote, &names, &claims, end) {
+        // Whoever gave one back meanwhile has not taken it over.
+        Err(error) if error.code() == Code::LostRace => return Ok(()),
+        fetched => fetched?,
+    }
+    for (key, token, agent, nonces) in own {
+        // The newest first. What does not go on from this clone's claim has not taken it over.
+        let mut chain = before(&ctx.repo, token);
+        let is_own = |one: ClaimMessage| nonces.contains(&one.nonce);
+        let newest = chain.next();
+        if newest.is_some_and(|newest| !is_own(newest)) && chain.any(is_own) {
+            note_lost(ctx, agent, key)?;
+        }
+    }
+    Ok(())
+}
+
 /// Fetches the commits of claims that are not here.
 fn fetch(
     ctx: &Ctx,
