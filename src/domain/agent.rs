@@ -29,7 +29,7 @@ mod state;
 pub use state::{Move, State};
 
 use super::event::{
-    Base, Event, Exited, Isolation, ProgramVersion, Spawned, Spawning, Started, Verified, What,
+    Base, Event, Exited, Isolation, ProgramVersion, Spawning, Started, Verified, What,
 };
 use super::id::{AgentId, AgentName};
 use super::named::is_branch;
@@ -341,6 +341,10 @@ impl Agent {
                 self.amended = Some(*policy);
                 self.verdict = None;
             }
+            // Finished work stays finished, as after an update; what it is now has to be judged.
+            What::Committed { tree, .. } if self.state == State::Done && self.finished => {
+                self.verdict = self.verdict.take().filter(|it| it.tree == *tree);
+            }
             // What was accepted before has to be judged again.
             What::Audited(audit) if audit.verdict != AuditVerdict::Pass => {
                 self.verdict = None;
@@ -381,7 +385,12 @@ impl Agent {
             let sentence = format!("`{}` came while it was {}", event.what.kind(), self.state);
             match &event.what {
                 // Saying again what is known changes nothing that binds the agent.
-                What::Spawned(facts) if !self.knows(facts) => self.doubt_origin(sentence),
+                What::Spawned(it)
+                    if (Some(it.policy), Some(&it.spec_sha))
+                        != (self.policy, self.spec_sha.as_ref()) =>
+                {
+                    self.doubt_origin(sentence)
+                }
                 _ => self.doubt(sentence),
             }
         }
@@ -404,12 +413,8 @@ impl Agent {
         if step == Move::Start && self.state == State::Failed {
             self.summary = None;
         }
-        match step {
-            Move::Start => self.finished = false,
-            Move::Done | Move::Fail => self.finished = true,
-            _ => {}
-        }
         let is_declaration = matches!(step, Move::Done | Move::Fail);
+        self.finished = is_declaration || self.finished && step != Move::Start;
         self.asked &= !(is_declaration || matches!(step, Move::Start | Move::Merge));
         let state = if self.asked && state == State::Done { State::Idle } else { state };
         self.declared = is_declaration || (self.declared && state == self.state);
@@ -419,17 +424,11 @@ impl Agent {
         self.deferred = step == Move::Defer || (self.deferred && is_judged);
         // A verdict is void once the work goes on, or once something says the opposite of it: judging the same
         // work again must then be able to move the agent.
-        let is_void = match step {
-            Move::Start | Move::Reopen | Move::BringBack | Move::Fail | Move::RunFailed => true,
-            Move::Done => self.verdict.as_ref().is_some_and(|it| !it.accepted),
-            _ => false,
-        };
-        self.verdict = self.verdict.take().filter(|_| !is_void);
-    }
-
-    /// Whether this is what was said before about what binds the agent.
-    fn knows(&self, facts: &Spawned) -> bool {
-        self.policy == Some(facts.policy) && self.spec_sha.as_ref() == Some(&facts.spec_sha)
+        self.verdict = self.verdict.take().filter(|it| match step {
+            Move::Start | Move::Reopen | Move::BringBack | Move::Fail | Move::RunFailed => false,
+            Move::Done => it.accepted,
+            _ => true,
+        });
     }
 
     /// The move that an event makes; `None` for those that change no state.
@@ -533,8 +532,8 @@ impl Agent {
         if self.irregular.len() < MOST {
             self.irregular.push(sentence);
         } else if self.irregular.len() == MOST {
-            let more = "its row holds more that is impossible, which is not listed";
-            self.irregular.push(more.to_owned());
+            self.irregular
+                .push("its row holds more that is impossible, which is not listed".into());
         }
     }
 
@@ -550,9 +549,8 @@ impl Agent {
     /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
     /// counted as done and whose run failed.
     fn run_ended(&mut self, exited: &Exited) {
-        let by_hand = self.run.as_ref().is_some_and(|run| run.started.by_hand);
         // A person who works by hand declares when it is done, or that it failed.
-        if by_hand {
+        if self.run.as_ref().is_some_and(|run| run.started.by_hand) {
             return;
         }
         self.finished = true;

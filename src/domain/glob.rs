@@ -82,12 +82,15 @@ impl Glob {
             .all(|pattern| pattern.split('/').any(|part| is_git_dir(part.as_bytes())))
     }
 
-    /// Whether an alternative begins with a part that matches a name by wildcards, and not just every name.
-    pub(super) fn guesses(&self, name: &str) -> bool {
+    /// Whether an alternative begins with a directory whose name is hidden and has wildcards.
+    pub(super) fn guesses_hidden_directory(&self) -> bool {
+        let is_dot = |class: Class<'_>| !class.negated && class.members.contains('.');
+        let is_hidden = |first: &str| {
+            first.starts_with('.') || first.starts_with('[') && split_class(first).is_ok_and(is_dot)
+        };
         self.alternatives().any(|pattern| {
-            let first = pattern.split('/').next().unwrap_or_default();
-            let is_guess = first.contains(['*', '?', '[']) && has_literal(first);
-            is_guess && compile(first).is_ok_and(|it| it.compile_matcher().is_match(name))
+            let first = pattern.split_once('/').map(|(first, _)| first);
+            first.is_some_and(|first| first.contains(['*', '?', '[']) && is_hidden(first))
         })
     }
 

@@ -62,6 +62,22 @@ fn the_branch_gains_what_the_target_gained_and_is_judged_against_it() {
 }
 
 #[test]
+fn finished_work_stays_finished_when_it_is_updated() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    answer(&agent, "commit", &["-m", "two"]);
+    agent.repo.agent_json(&["mark", "done", &agent.id, "--summary", "two"]);
+    assert_eq!(agent.verify(&[])["verdict"], "accept");
+    agent.repo.write("README.md", "new\n");
+    agent.repo.commit_all("main moves on");
+    answer(&agent, "update", &[]);
+    let shown = agent.repo.agent_json(&["show", &agent.id]);
+    assert_eq!((&shown["state"], shown.get("verdict")), (&"done".into(), None), "{shown}");
+    let landed = agent.repo.agent_json(&["merge", "--all"]);
+    assert_eq!(landed["items"][0]["outcome"], "merged", "{landed:#}");
+}
+
+#[test]
 fn a_conflict_names_the_paths_and_changes_nothing() {
     let agent = Agent::new();
     agent.write("src/lib.rs", "pub fn mine() {}\n");

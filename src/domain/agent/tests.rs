@@ -1,7 +1,7 @@
 //! The fold by cases, and its totality by properties.
 
 use super::*;
-use crate::domain::event::{Competed, Exited, Started};
+use crate::domain::event::{Competed, Exited, Spawned, Started};
 use crate::domain::stamp::Stamp;
 use chrono::TimeDelta;
 use proptest::prelude::*;
@@ -222,6 +222,10 @@ fn what_an_agent_says_of_itself_stands() {
         check(&life("broke unaccepted accepted"), broke, false, 0);
         check(&life("broke accepted commit-other"), broke, false, 0);
     }
+    // Nor does what is committed after it, as by an update.
+    check("done accepted commit-other", Done, false, 0);
+    check("started exited accepted commit-other", Done, false, 0);
+    check("started exited accepted deferred commit-other unaccepted", Idle, true, 0);
     check("started failed exited accepted accepted", Failed, false, 0);
     check("failed accepted commit-other accepted", Failed, false, 0);
     // A person does, or a new run.

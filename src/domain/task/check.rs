@@ -506,10 +506,12 @@ fn bare(glob: &Glob, edits: bool) -> Option<Wrong> {
     ))
 }
 
-/// The settings of an agent's host are only meant where their directory is typed in full.
+/// The settings of other programs are only meant where their directory is typed in full.
 fn hidden(glob: &Glob) -> Option<Wrong> {
-    glob.guesses(".claude")
-        .then_some(("stands for `.claude` without its name", "type a hidden directory in full"))
+    glob.guesses_hidden_directory().then_some((
+        "stands for hidden directories without their name",
+        "type a hidden directory in full",
+    ))
 }
 
 /// Nothing in a git directory is ever in scope, or copied.
@@ -527,10 +529,10 @@ mod tests {
     #[test]
     fn a_hidden_directory_is_typed_in_full() {
         let is_wrong = |text: &str| hidden(&Glob::parse(text).expect(text)).is_some();
-        for text in [".*/**", ".c*/**", "?claude/**", "[.]claude/x", "{src,.claud?}/**", ".*"] {
+        for text in [".*/**", ".g*/**", "[.]github/x", "{src,.githu?}/**"] {
             assert!(is_wrong(text), "{text}");
         }
-        for text in [".claude/**", "**/*.json", "*/settings.json", ".e*", ".github/**", "src/.c*"] {
+        for text in [".github/**", "**/*.json", "*/x.json", ".eslintrc*", "src/.g*/x", "[gh]o/x"] {
             assert!(!is_wrong(text), "{text}");
         }
     }

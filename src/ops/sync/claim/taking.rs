@@ -417,7 +417,7 @@ pub(crate) fn note_losses(
     }
     let claims: Vec<(&str, Oid)> = own.iter().map(|(key, token, ..)| (*key, *token)).collect();
     match fetch(ctx, remote, &names, &claims, end) {
-        // Whoever gave one back meanwhile has not taken it over.
+        // A claim that is given back meanwhile was not taken over.
         Err(error) if error.code() == Code::LostRace => return Ok(()),
         fetched => fetched?,
     }
