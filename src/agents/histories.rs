@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::git::history::gained::{Gained, GrownApart};
 use crate::git::refs::remote::RemoteRefs;
-use crate::store::landed;
+use crate::store::landed::{self, goes_on_from};
 use crate::store::replay::RevertSearch;
 use crate::store::spawn_commit::AGENTS_BRANCHES;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -191,7 +191,7 @@ impl Histories {
     }
 }
 
-/// The tip of the agent's branch that its last landing brought to the target, where the branch goes on from that: what landed by a commit
+/// The commit of the agent's branch from which it goes on beyond its last landing, as [`goes_on_from`] gives it: what landed by a commit
 /// that the branch does not hold is no work of now, unless it was taken back there and a landing of what came since brings it again.
 ///
 /// # Errors
@@ -204,19 +204,21 @@ pub(crate) fn landed_tip(
     let (Some((landed, _)), Some(last)) = (&agent.landed, agent.landed_tip) else {
         return Ok(None);
     };
-    let goes_on = [*landed, last].iter().all(|oid| repo.has_object(*oid))
-        && repo.is_ancestor(last, tip)?
-        && repo.is_ancestor(*landed, target)?;
+    if ![*landed, last].iter().all(|oid| repo.has_object(*oid))
+        || !repo.is_ancestor(*landed, target)?
+    {
+        return Ok(None);
+    }
+    let from = goes_on_from(repo, agent, last, tip)?;
     // What landed by its own commits or by a merge of them is not brought again, and most of it was never taken back.
     let is_squash = || -> Result<bool> {
         let landing = repo.read_commit(*landed)?;
         Ok(landing.parents.len() == 1 && !repo.is_ancestor(*landed, tip)?)
     };
-    let is_back = goes_on
-        && last != tip
+    let is_back = from.is_some_and(|from| from != tip)
         && is_squash()?
         && RevertSearch::default().taken_back(repo, agent, target, tip)?.is_some();
-    Ok(Some(last).filter(|_| goes_on && !is_back))
+    Ok(from.filter(|_| !is_back))
 }
 
 /// Of any branch, by walking from it and from its target.

@@ -15,6 +15,7 @@ use crate::domain::{Agent, Change, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::git::{Identity, NewCommit, Repo, Tip};
+use crate::store::landed::goes_on_from;
 use crate::store::replay::{Replay, RevertSearch};
 use crate::store::{agent_branch, facts, keep, landed, spawn_commit};
 use crate::wire::policy::Policy;
@@ -318,14 +319,7 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     }
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
     let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
-    // That of a run that went on while its work landed never was at the tip that landed, and has that work in its files: what it takes away
-    // of it is work, too.
-    let is_apart = match agent.landed_tip.filter(|last| repo.has_object(*last)) {
-        Some(last) if !repo.is_ancestor(last, work)? => {
-            keep::is_kept_as(repo, last, &landed_at_work(agent))?
-        }
-        _ => false,
-    };
+    let is_apart = is_apart(repo, agent, work)?;
     if !is_apart && (agent.landed.is_some() || agent.reverted.is_some() || on_another) {
         // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch.
         let replay = Replay::of(repo, agent, target, work)?;
@@ -343,28 +337,62 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     if ![landed, tip].iter().all(|oid| repo.has_object(*oid)) {
         return Ok(work);
     }
-    let goes_on = repo.is_ancestor(tip, work)?;
-    // Any other branch that does not hold that tip was rewritten since, as where what landed was dropped from it: that does not take it off
-    // the target.
-    let is_rewritten = !goes_on && !is_apart;
     // Where both sides hold the landing, or the tip that landed, git finds the right base by itself.
-    let is_found = repo.is_ancestor(landed, work)? || goes_on && repo.is_ancestor(tip, target)?;
+    let is_found = repo.is_ancestor(landed, work)?
+        || repo.is_ancestor(tip, work)? && repo.is_ancestor(tip, target)?;
     // A row says which tip that was. It has to be the agent's own, and the landing has to be there.
     let is_proved =
         repo.is_ancestor(landed, target)? && repo.is_ancestor(agent.spawn_commit, tip)?;
     // What came since a landing that was taken back would be brought alone.
     let back = || RevertSearch::default().taken_back(repo, agent, target, work);
-    if is_rewritten || is_found || !is_proved || back()?.is_some() {
+    if is_found || !is_proved || back()?.is_some() {
         return Ok(work);
     }
+    let Some(before) = before_new_work(repo, agent, (tip, is_apart), work)? else {
+        return Ok(work);
+    };
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     // Uncommitted changes that it started from did not land, and are on its branch all the same.
     let ground = own_changes::put_on(repo, agent, landed)?.map_or_else(|| tree(landed), Ok)?;
-    // A merge of what came since the landing, with the tip that landed as its base.
-    match merged_trees(repo, tree(tip)?, [ground, tree(work)?])? {
+    match merged_trees(repo, before, [ground, tree(work)?])? {
         Some(tree) => simulated(repo, tree, &[landed]),
         // Another agent's landing changed the same lines at the same time: the conflict is told as git finds it.
         None => Ok(work),
+    }
+}
+
+/// Whether the tip that landed holds what was not committed then, on top of what the branch had: that of a run that went on while its work
+/// landed. It never was at that tip and has the work in its files, so what it takes away of it is work, too.
+fn is_apart(repo: &Repo, agent: &Agent, work: Oid) -> Result<bool> {
+    match agent.landed_tip.filter(|last| repo.has_object(*last)) {
+        Some(last) if !repo.is_ancestor(last, work)? => {
+            keep::is_kept_as(repo, last, &landed_at_work(agent))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The tree from which work goes on beyond the tip that landed, which is the base of a merge of what came since; `None` where the branch begins
+/// anew. A tip that `is_apart` holds what was not committed then, on top of what the branch had.
+fn before_new_work(
+    repo: &Repo,
+    agent: &Agent,
+    (tip, is_apart): (Oid, bool),
+    work: Oid,
+) -> Result<Option<Oid>> {
+    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    let below = repo.read_commit(tip)?.parents.first().copied().filter(|_| is_apart);
+    let Some(below) = below else {
+        return goes_on_from(repo, agent, tip, work)?.map(tree).transpose();
+    };
+    match goes_on_from(repo, agent, below, work)? {
+        Some(from) if from == below => tree(tip).map(Some),
+        // What was committed and is dropped now stays; what was not, and is gone, was taken away.
+        Some(from) => {
+            let both = merged_trees(repo, tree(below)?, [tree(from)?, tree(tip)?])?;
+            both.map_or_else(|| tree(from), Ok).map(Some)
+        }
+        None => Ok(None),
     }
 }
 

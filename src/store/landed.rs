@@ -93,6 +93,39 @@ pub fn top(repo: &Repo, agent: &Agent, tip: Oid) -> Result<Oid> {
     })
 }
 
+/// The commit of an agent's branch from which it goes on beyond what landed with the tip `last`: that tip itself or, in a branch that was
+/// rewritten since, the commit whose tree is that of the latest one that both lines have. What comes after it is the work of now, and what was
+/// only dropped stays on the target. `None` for a branch that begins anew.
+///
+/// # Errors
+/// `repo-corrupt`, `git-failed`.
+pub fn goes_on_from(repo: &Repo, agent: &Agent, last: Oid, tip: Oid) -> Result<Option<Oid>> {
+    if repo.is_ancestor(last, tip)? {
+        return Ok(Some(last));
+    }
+    let started = agent.base.as_ref().map(|base| base.oid);
+    let Some(started) = started.filter(|oid| repo.has_object(*oid)) else {
+        return Ok(None);
+    };
+    let (Some(landed), Some(own)) = (repo.line(started, last), repo.line(started, tip)) else {
+        let fork = repo.merge_base(last, tip)?.filter(|fork| *fork != agent.spawn_commit);
+        let is_own = fork.map_or(Ok(false), |fork| repo.is_ancestor(agent.spawn_commit, fork))?;
+        return Ok(fork.filter(|_| is_own));
+    };
+    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    // Of several with one tree the newest stays.
+    let own = own.into_iter().map(|commit| Ok((tree(commit.oid)?, commit.oid)));
+    let own: HashMap<Oid, Oid> = own.collect::<Result<_>>()?;
+    let nothing = tree(started)?;
+    for commit in landed.iter().rev() {
+        let tree = tree(commit.oid)?;
+        if let Some(same) = own.get(&tree).filter(|_| tree != nothing) {
+            return Ok(Some(*same));
+        }
+    }
+    Ok(None)
+}
+
 /// Which branch has the work of each agent, whose tip is given: the one that it started from, or what was last fetched of that
 /// from a remote, where a forge may have merged what this clone has not pulled yet.
 pub fn found(repo: &Repo, works: &[(&Agent, Oid)]) -> HashMap<AgentId, Result<Option<String>>> {
@@ -238,7 +271,10 @@ fn first_look(
         return Ok(LandedLook::Answer(is_there));
     }
     let differing: BTreeSet<_> = repo.changed_paths(now, tree)?;
-    let is_there = changes.iter().all(|one| !differing.contains(&one.path));
+    let is_as_left = |one: &Change| !differing.contains(&one.path);
+    let is_in_place = changes.iter().all(is_as_left);
+    // Against where it started, work that takes back what landed is no change.
+    let is_there = is_in_place && since_landing(repo, agent, tip)?.iter().all(is_as_left);
     let is_brought = || -> Result<bool> {
         Ok(is_brought(repo, agent, tip, base)? || replay::is_held(repo, agent, base, tip)?)
     };
@@ -248,6 +284,9 @@ fn first_look(
             && agent.reverted.is_none()
             && reverts.taken_back(repo, agent, base, tip)?.is_some();
         return Ok(LandedLook::Answer(!is_gone));
+    }
+    if is_in_place {
+        return not;
     }
     // What was there and is as it was: merging would change it.
     let moved: BTreeSet<_> = repo.changed_paths(then, now)?;
@@ -259,6 +298,14 @@ fn first_look(
     }
     let work = UnlandedWork { agent: agent.id, tip, started: began.oid };
     Ok(LandedLook::Open(work))
+}
+
+/// What a branch changed since its last landing; nothing where it did not land, or begins anew.
+fn since_landing(repo: &Repo, agent: &Agent, tip: Oid) -> Result<Vec<Change>> {
+    let last = agent.landed_tip.filter(|last| *last != tip && repo.has_object(*last));
+    let from = last.map_or(Ok(None), |last| goes_on_from(repo, agent, last, tip))?;
+    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    from.map_or(Ok(Vec::new()), |from| repo.tree_changes(&[tree(from)?], tree(tip)?))
 }
 
 /// Whether a tip has nothing but what came from the target, `base`: by an update or a rebase, or because the branch was set to a commit of

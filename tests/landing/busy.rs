@@ -168,6 +168,39 @@ fn now_takes_what_is_there_and_the_rest_lands_with_the_next_landing() {
     }
 }
 
+#[test]
+fn what_a_run_drops_after_a_landing_stays_and_what_it_takes_away_is_shown_and_goes() {
+    for method in ["--no-ff", "--squash"] {
+        let agent = finished();
+        start(
+            &agent,
+            "for name in one dropped; do echo > src/$name.rs; git add src/$name.rs; git commit -qm $name; done; \
+             echo > src/kept.rs; echo gone > src/gone.rs; touch \"$BESIDE/ready\"",
+            "git reset -q --hard HEAD~1; echo > src/kept.rs; echo new > src/new.rs; git add src/new.rs; \
+             git commit -qm new; rm -f src/gone.rs",
+        );
+        let branch_has = |subject| {
+            let last = agent.repo.git(["log", "-1", "--format=%s", &agent.branch]);
+            last == subject
+        };
+        // What a run commits comes to its branch a little later.
+        while !beside(&agent).join("ready").exists() || !branch_has("dropped") {
+            crate::support::pause();
+        }
+        answer(&agent, "merge", &[method, "--now"]);
+        let ended = go(&agent);
+        assert!(ended.status.success(), "{method}: {}", describe(&ended));
+        let diff = answer(&agent, "diff", &[]);
+        let paths = diff["changes"].as_array().expect("a list");
+        let paths: Vec<_> = paths.iter().map(|one| &one["path"]).collect();
+        assert_eq!(paths, ["src/gone.rs", "src/new.rs"], "{method}: {diff:#}");
+        let before = agent.repo.git(["rev-parse", "main"]);
+        answer(&agent, "merge", &[method]);
+        let changed = agent.repo.git(["diff", "--name-only", &before, "main"]);
+        assert_eq!(changed, "src/gone.rs\nsrc/new.rs", "{method}");
+    }
+}
+
 /// The steps of a landing of work in which a run goes on: the work is committed, but on no branch.
 const NOW_STEPS: [&str; 8] =
     ["locked", "emptied", "written", "indexed", "moved", "landed", "forgotten", "merged"];

@@ -233,3 +233,42 @@ fn what_a_branch_took_from_the_target_is_not_shown_as_its_work() {
         );
     }
 }
+
+#[test]
+fn what_a_rewritten_branch_takes_back_is_work_and_what_it_dropped_is_none() {
+    for method in ["--no-ff", "--squash"] {
+        for extra in [false, true] {
+            let agent = Agent::new();
+            for name in ["src/one.rs", "src/two.rs", "src/dropped.rs"] {
+                commit(&agent, name);
+            }
+            landed(&agent, method);
+            agent.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+            agent.git(&["commit", "--quiet", "--amend", "-m", "better words"]);
+            // What landed is no work of now, whatever its commits are called.
+            assert_eq!(answer(&agent, "show", &[])["state"], "merged", "{method}");
+            agent.git(&["rm", "--quiet", "src/one.rs"]);
+            agent.git(&["commit", "--quiet", "-m", "one was wrong"]);
+            let mut paths = vec!["src/one.rs"];
+            if extra {
+                commit(&agent, "src/three.rs");
+                paths.push("src/three.rs");
+            }
+            let shown = answer(&agent, "show", &[]);
+            assert_eq!(
+                (&shown["state"], &shown["ahead"]),
+                (&"idle".into(), &paths.len().into()),
+                "{method}: {shown:#}"
+            );
+            let diff = answer(&agent, "diff", &[]);
+            let changes = diff["changes"].as_array().expect("a list");
+            let changes: Vec<_> = changes.iter().map(|one| &one["path"]).collect();
+            assert_eq!(changes, paths, "{method}");
+            let kept = agent.repo.agent_json(&["gc"]);
+            assert_eq!(kept["agents"][0]["action"], "keep", "{method}: {kept:#}");
+            assert_eq!(landed(&agent, method), paths.join("\n"), "{method}");
+            agent.repo.git(["cat-file", "-e", "main:src/dropped.rs"]);
+            assert_eq!(answer(&agent, "show", &[])["state"], "merged", "{method}");
+        }
+    }
+}

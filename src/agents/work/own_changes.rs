@@ -10,7 +10,7 @@
 //! whether the target has the changes by then.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::work::{Work, simulated, uncommitted};
+use crate::agents::work::{Work, before_new_work, is_apart, simulated, uncommitted};
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
@@ -84,6 +84,13 @@ pub(crate) fn compared_with(repo: &Repo, work: &Work) -> Result<(Oid, Oid)> {
             // Where the changes conflict with what the update brought, the agent has settled that.
             BroughtAlong::Conflict => {}
         }
+    }
+    // What a run took away of its uncommitted work that had landed is named.
+    if let (Some(tip), Some(last)) = (work.tip, work.agent.landed_tip)
+        && tree.is_none()
+        && is_apart(repo, &work.agent, tip)?
+    {
+        tree = before_new_work(repo, &work.agent, (last, true), tip)?;
     }
     let tree = tree.map_or_else(|| repo.read_commit(commit).map(|commit| commit.tree), Ok)?;
     Ok((commit, tree))
