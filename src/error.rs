@@ -405,7 +405,7 @@ pub struct FileProblem {
     pub file: String,
     /// The line and the column in characters, both from 1; `None` where it is about the whole file.
     pub position: Option<(usize, usize)>,
-    /// The text that it is about, such as the key; `None` where that may hold a secret.
+    /// The key that it is about; without one the text, which is `None` where it may hold a secret.
     pub key: Option<String>,
     /// What is wrong.
     pub message: String,

@@ -168,13 +168,36 @@ impl Source {
         let span = problem.span.as_ref();
         let shown =
             span.filter(|span| !self.hides(span) && !self.hides(&self.line_of(span.start).1));
-        let key = shown.map(|span| printable(self.slice(span)));
+        let key = shown.map(|span| self.key_of(span.start).unwrap_or_else(|| span.clone()));
+        let key = key.filter(|key| !self.hides(key)).map(|key| printable(self.slice(&key)));
         FileProblem {
             file: self.name(),
             position: span.map(|span| self.position(span)),
             key: key.filter(|key| !key.is_empty()),
             message: printable(&problem.message),
             suggestion: problem.help.as_deref().map(printable),
+        }
+    }
+
+    /// The key whose value an offset lies in, where this is a text of keys and values: the last one before it on its line or, for an item
+    /// of a list, above.
+    fn key_of(&self, mut offset: usize) -> Option<Range<usize>> {
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let is_before_key = |c: Option<char>| matches!(c, None | Some(' ' | '\t' | '{' | ','));
+        loop {
+            let (_, line) = self.line_of(offset);
+            let before = self.text.get(line.start..offset.min(line.end))?;
+            let key = before.match_indices('=').rev().find_map(|(at, _)| {
+                let name = before[..at].trim_end();
+                let start = name.trim_end_matches(is_part).len();
+                let is_key = start < name.len() && is_before_key(name[..start].chars().last());
+                is_key.then_some(line.start + start..line.start + name.len())
+            });
+            let is_item = self.slice(&line).trim_start().starts_with(['"', '\'']);
+            if key.is_some() || !is_item || line.start == 0 {
+                return key;
+            }
+            offset = line.start - 1;
         }
     }
 

@@ -42,7 +42,7 @@ pub struct ProblemReport {
     pub line: Option<usize>,
     /// The column in characters, from 1.
     pub column: Option<usize>,
-    /// The text that it is about, such as the key; absent where it may hold a secret.
+    /// The key that it is about; without one the text, which is absent where it may hold a secret.
     pub key: Option<String>,
     /// What is wrong.
     pub message: String,

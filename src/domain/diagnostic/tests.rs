@@ -86,8 +86,31 @@ proptest::proptest! {
     #[test]
     fn any_span_of_any_text_renders(text: String, start in 0usize..80, end in 0usize..80) {
         let source = Source::new("f", text);
-        let block = source.render(&Problem::at(start..end, "wrong"));
+        let problem = Problem::at(start..end, "wrong");
+        source.fact(&problem);
+        let block = source.render(&problem);
         proptest::prop_assert!(block.starts_with("f:"));
+    }
+}
+
+#[test]
+fn a_program_gets_the_key_of_a_value() {
+    let text = "plain = \"x\"\nwhitelst = 1\n[scope]\nwhitelist = [\n  \"src\", \"/a=b\",\n  \"../c\",\n]\n\
+                deny = [\"a\", \"/b=c\"]\nat = { one = 1, two.three = \"y\" }\nplain text\n";
+    let source = Source::new("f", text);
+    for (needle, key) in [
+        ("\"x\"", "plain"),
+        ("whitelst", "whitelst"),
+        ("[scope]", "[scope]"),
+        ("\"/a=b\"", "whitelist"),
+        ("\"../c\"", "whitelist"),
+        ("\"/b=c\"", "deny"),
+        ("\"y\"", "two.three"),
+        ("plain text", "plain text"),
+    ] {
+        let start = text.find(needle).expect(needle);
+        let problem = Problem::at(start..start + needle.len(), "wrong");
+        assert_eq!(source.fact(&problem).key.as_deref(), Some(key), "{needle}");
     }
 }
 
