@@ -424,6 +424,7 @@ copy = [".git/**"]
         "error[task-invalid]: ",
         "task.toml:3:8: `nope` names no commit",
         "task.toml:4:10: there is no agent `nobody`",
+        "^^^^^^^^ to see the agents there are, run git agent list --all",
         "task.toml:5:11: ",
         "task.toml:7:14: glob `.git/**` allows nothing",
         "task.toml:7:35: glob `  ` is empty",

@@ -311,8 +311,8 @@ impl TaskDraft {
     }
 
     /// Says that the repository does not have the base. Which roles there are is not known then.
-    pub fn refuse_base(&mut self, error: &Error) {
-        self.unfound.extend(unfound(&self.base, error));
+    pub fn refuse_base(&mut self, error: &Error, hint: Option<String>) {
+        self.unfound.extend(unfound(&self.base, error, hint));
         // Roles are read from the base, so without one nothing can be said of the role.
         if self.role.given().is_some() {
             self.role = Field::Unreadable;
@@ -320,13 +320,13 @@ impl TaskDraft {
     }
 
     /// Says that the repository does not have the parent.
-    pub fn refuse_parent(&mut self, error: &Error) {
-        self.unfound.extend(unfound(&self.parent, error));
+    pub fn refuse_parent(&mut self, error: &Error, hint: Option<String>) {
+        self.unfound.extend(unfound(&self.parent, error, hint));
     }
 
     /// Says that neither we nor the repository have the persona.
-    pub fn refuse_profile(&mut self, error: &Error) {
-        self.unfound.extend(unfound(&self.profile, error));
+    pub fn refuse_profile(&mut self, error: &Error, hint: Option<String>) {
+        self.unfound.extend(unfound(&self.profile, error, hint));
     }
 
     /// Every text that is recorded or shown, with the word for it in messages. The briefing is not among
@@ -366,10 +366,9 @@ impl TaskDraft {
 }
 
 /// An error about the value of a field as a problem of the file.
-fn unfound(field: &Field<String>, error: &Error) -> Option<Problem> {
+fn unfound(field: &Field<String>, error: &Error, help: Option<String>) -> Option<Problem> {
     let span = field.given()?.span.clone();
-    let problem = Problem::at(span, error.message()).code(error.code());
-    Some(Problem { help: error.first_hint().map(|(hint, _)| hint.to_owned()), ..problem })
+    Some(Problem { help, ..Problem::at(span, error.message()).code(error.code()) })
 }
 
 #[cfg(test)]

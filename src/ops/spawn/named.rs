@@ -9,6 +9,7 @@ use crate::domain::{
     AgentId, AgentName, Oid, RepositorySettings, RoleSet, Slug, Task, TaskDraft, redaction,
 };
 use crate::error::{Code, Error, Result};
+use crate::ops::error_report::remedy_command;
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::SpawnOptions;
 use crate::store::{Ledger, layout, repository_settings, roles};
@@ -56,7 +57,7 @@ pub(super) fn look_up(
         CharacterWish { profile: draft.profile().map(str::to_owned), ..CharacterWish::default() };
     let character = match persona::resolve(ctx, settings_at, &wish) {
         Err(error) if error.code() == Code::AgentTypeUnknown => {
-            draft.refuse_profile(&error);
+            draft.refuse_profile(&error, first_hint(&error));
             Err(error)
         }
         other => Ok(other?),
@@ -68,7 +69,7 @@ pub(super) fn look_up(
         (None, Some(who)) => match ledger.find(who) {
             Ok(agent) => Some(agent.id),
             Err(error) if matches!(error.code(), Code::AgentUnknown | Code::AgentAmbiguous) => {
-                draft.refuse_parent(&error);
+                draft.refuse_parent(&error, first_hint(&error));
                 None
             }
             Err(error) => return Err(error),
@@ -79,6 +80,11 @@ pub(super) fn look_up(
     let settings = repository_settings::load(&ctx.repo, settings_at, &roles)?;
     draft.fill(&settings);
     Ok(Found { settings_at, roles, settings, base, character, parent })
+}
+
+/// The advice of an error that becomes a problem of the file.
+fn first_hint(error: &Error) -> Option<String> {
+    error.hints(remedy_command).into_iter().next()
 }
 
 /// The base that the caller, the task or the repository's settings name, with what is uncommitted where that is asked for; for a
@@ -106,7 +112,7 @@ fn named_base(
     let asked = main.as_ref().unwrap_or(&ctx.repo);
     let resolved = match asked.resolve_commit(wanted.unwrap_or("HEAD")) {
         Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
-            draft.refuse_base(&error);
+            draft.refuse_base(&error, first_hint(&error));
             // A stand-in, with which the rest of the file can be checked. The draft is refused in
             // the end.
             ctx.repo.resolve_commit("HEAD")?
