@@ -342,7 +342,7 @@ fn what_changed_nothing_is_to_be_discarded() {
     <agent> not-merged agent <agent> changed nothing
       hint: to clear it away, run git agent discard <agent>
     1 agent has not landed. What next?
-      1. mend what the verdicts reject, then land it
+      1. discard what changed nothing
          git agent discard <agent>
          git agent merge --all
       2. close now and come back; all of it stays
@@ -614,6 +614,10 @@ fn a_round_closes_with_the_question_or_without_a_word() {
     let ways = last["close"]["ways"].as_array().expect("ways");
     let ways: Vec<_> = ways.iter().map(|way| way["way"].as_str()).collect();
     assert_eq!(ways, [Some("retry"), Some("close")]);
+    // What was begun anew is not asked for again.
+    agent.repo.agent_json(&["retry", &agent.id]);
+    let last: serde_json::Value = serde_json::from_str(&close("--format=json")).expect("JSON");
+    assert_eq!(last["close"].get("question"), None, "{last:#}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use std::path::Path;
 pub struct CloseReport {
     /// Who is not finished; the round is not over before they are.
     pub unfinished: Vec<AgentRef>,
-    /// Who was turned down.
+    /// Who was turned down, and whose task no later agent has.
     pub rejected: Vec<AgentRef>,
     /// About whom the decision was put off.
     pub deferred: Vec<AgentRef>,
@@ -140,7 +140,7 @@ impl CloseReport {
                     matches!(one.outcome, Fate::Left(state) if state.is_unfinished());
                 is_unfinished && !is_turned_back(one)
             }),
-            rejected: with(|one| one.outcome == Fate::Left(State::Rejected)),
+            rejected: not_tried_again(ctx, with(|one| one.outcome == Fate::Left(State::Rejected))),
             deferred: with(|one| one.outcome == Fate::Deferred),
             not_landed: with(has_not_landed),
             question: None,
@@ -152,11 +152,19 @@ impl CloseReport {
             close.question = Some(format!("{left} {noun} not landed. What next?"));
             let push = (!moved.is_empty()).then(|| push(ctx, moved));
             let mend = decisions.iter().flat_map(|one| to_mend(one, options)).collect();
-            let is_in_the_way = decisions
-                .iter()
-                .any(|one| obstacle(one).is_some() && !is_empty(one) || is_undecided(one));
+            let left: Vec<_> = decisions.iter().filter(|one| has_not_landed(one)).collect();
+            let is_in_the_way = |one: &&TrainDecision| {
+                obstacle(one).is_some() && !is_empty(one) || is_undecided(one)
+            };
+            let how = if left.iter().any(is_in_the_way) {
+                "mend what is in the way of each, then land it"
+            } else if left.iter().all(|one| is_empty(one)) {
+                "discard what changed nothing"
+            } else {
+                "mend what the verdicts reject, then land it"
+            };
             let place = place(options);
-            close.ways = close.answers(ctx.repo.common_dir(), &place, push, (mend, is_in_the_way));
+            close.ways = close.answers(ctx.repo.common_dir(), &place, push, (mend, how));
         }
         (left > 0 || !close.unfinished.is_empty()).then_some(close)
     }
@@ -167,15 +175,14 @@ impl CloseReport {
         common_dir: &Path,
         place: &str,
         push: Option<Vec<String>>,
-        (mend, is_in_the_way): (Vec<String>, bool),
+        (mend, how): (Vec<String>, &'static str),
     ) -> Vec<AnswerWay> {
         let mut retry: Vec<_> =
             self.rejected.iter().map(|agent| spawn_again(common_dir, &agent.short_id)).collect();
         retry.extend(mend);
         let retried = match (self.rejected.is_empty(), self.not_landed.is_empty()) {
             (false, true) => "begin the rejected ones anew, then land them",
-            (true, _) if is_in_the_way => "mend what is in the way of each, then land it",
-            (true, _) => "mend what the verdicts reject, then land it",
+            (true, _) => how,
             (false, false) => "begin the rejected ones anew and mend the others, then land them",
         };
         let is_retried = !retry.is_empty();
@@ -199,6 +206,20 @@ impl CloseReport {
         ];
         ways.into_iter().flatten().collect()
     }
+}
+
+/// Those of whose task there is no later agent, as `retry` makes one. What cannot be read leaves all.
+fn not_tried_again(ctx: &Ctx, mut rejected: Vec<AgentRef>) -> Vec<AgentRef> {
+    let agents = ctx.ledger().agents().unwrap_or_default();
+    let is_tried_again = |one: &AgentRef| {
+        let earlier = agents.iter().find(|agent| agent.id.to_string() == one.agent_id);
+        earlier.is_some_and(|earlier| {
+            let is_later = |it: &&Agent| it.started > earlier.started && it.dna == earlier.dna;
+            earlier.dna.is_some() && agents.iter().any(|it| is_later(&it))
+        })
+    };
+    rejected.retain(|one| !is_tried_again(one));
+    rejected
 }
 
 /// The commands that push the branches of this clone that moved. One that was never pushed follows none, so the remote is named.
