@@ -273,9 +273,9 @@ pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<
     let Some(back) = back.filter(|back| !back.is_squash) else {
         return Ok(None);
     };
-    // What another clone did is taken back there, and here as git takes any commit back.
+    // What another clone did is taken back there, and here as git takes any commit back; so is what something stands on by now.
     let own = load_clone_id(repo.common_dir())?;
-    let is_by_own = |it: &Reverted| it.commit == back.commit && it.clone == own;
+    let is_by_own = |it: &Reverted| it.commit == target && target == back.commit && it.clone == own;
     let by_own = agent.reverted.clone().filter(is_by_own);
     let by_hand = Reverted { commit: back.commit, operation: None, clone: None };
     Ok(Some(by_own.unwrap_or(by_hand)))

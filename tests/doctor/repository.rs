@@ -418,6 +418,18 @@ fn of_work_that_landed_only_a_squash_has_to_be_kept() {
 }
 
 #[test]
+fn an_update_between_two_squashes_is_no_work_that_is_missing() {
+    let agent = Agent::new();
+    for name in ["src/two.rs", "src/three.rs"] {
+        agent.write(name, "");
+        agent.commit(name);
+        agent.repo.agent_json(&["merge", &agent.id, "--squash"]);
+        agent.repo.agent_json(&["update", &agent.id]);
+    }
+    assert_eq!(problems(&examine(&agent.repo, &[]).1), strings(&[]));
+}
+
+#[test]
 fn what_another_clone_kept_may_be_missing() {
     let patient = Patient::new();
     patient.repo.agent_json(&["discard", &patient.id]);

@@ -473,8 +473,19 @@ fn a_revert_of_ours_is_taken_back_by_git_as_well() {
     team.repo.write("README.md", "later work\n");
     team.repo.commit_all("later");
     team.json(&["undo", "--revert"]);
+    let fix = || {
+        let judged = team.repo.agent(&["verify", id, "--format=json"]);
+        let judged: Value = serde_json::from_slice(&judged.stdout).expect("an object");
+        judged["findings"][0]["fix"].as_str().expect("a text").to_owned()
+    };
+    // By moving the branch, until something stands on it.
+    assert!(fix().contains("run git agent undo op-"), "{}", fix());
+    team.repo.write("README.md", "still later\n");
+    team.repo.commit_all("still later");
+    let reverted = team.repo.git(["rev-parse", "HEAD~1"]);
+    assert!(fix().ends_with(&format!("run git revert {reverted}")), "{}", fix());
     assert_eq!(team.refusal(&["merge", id]).1, 3);
-    team.repo.git(["revert", "--no-edit", "HEAD"]);
+    team.repo.git(["revert", "--no-edit", &reverted]);
     assert!(team.repo.path().join("src/file-0.rs").exists());
     fs::write(worktree.join("src/more.rs"), "pub fn more() {}\n").expect("written");
     team.json(&["merge", id]);

@@ -245,7 +245,8 @@ fn claims(events: &[Event], own: Option<u16>) -> Result<Vec<Claim>> {
                 tip = Some(*commit);
                 continue;
             }
-            What::Merged { commit, .. } => match tip {
+            // An update between two landings is committed, and not what landed.
+            What::Merged { commit, tip: last, .. } => match last.or(tip) {
                 Some(tip) => (tip, LedgerProblem::Landed(*commit)),
                 None => continue,
             },
