@@ -145,6 +145,27 @@ fn neither_the_changes_nor_what_an_update_brought_are_shown_as_the_agents() {
 }
 
 #[test]
+fn what_it_takes_back_after_a_landing_lands_although_a_commit_was_reworded() {
+    let repo = TestRepo::with_commit();
+    let (report, worktree) = spawned(&repo);
+    let agent = id(&report);
+    for name in ["src/two.rs", "src/three.rs"] {
+        fs::write(worktree.join(name), name).expect("written");
+        repo.agent_json(&["commit", agent, "-m", name]);
+    }
+    repo.agent_json(&["merge", agent]);
+    git_in(&worktree, ["commit", "--quiet", "--no-verify", "--amend", "-m", "better words"]);
+    git_in(&worktree, ["rm", "--quiet", "src/two.rs"]);
+    repo.agent_json(&["commit", agent, "-m", "two was wrong"]);
+    let diff = repo.agent_json(&["diff", agent]);
+    assert_eq!(diff["changes"].as_array().map(Vec::len), Some(1), "{diff:#}");
+    assert_eq!(diff["changes"][0]["path"], "src/two.rs", "{diff:#}");
+    assert_eq!(repo.agent_json(&["merge", agent])["outcome"], "merged");
+    assert_eq!(repo.git(["diff", "--name-only", "HEAD^", "HEAD"]), "src/two.rs");
+    assert_eq!(text(&worktree.join("notes.txt")).lines().next(), Some("ONE"));
+}
+
+#[test]
 fn it_lands_as_well_when_the_changes_were_committed_or_came_to_something_else() {
     let repo = TestRepo::with_commit();
     let (report, worktree) = spawned(&repo);

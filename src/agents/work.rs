@@ -16,7 +16,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::git::{Identity, NewCommit, Repo, Tip};
 use crate::store::landed::goes_on_from;
-use crate::store::replay::{Replay, RevertSearch};
+use crate::store::replay::{self, Replay, RevertSearch};
 use crate::store::{agent_branch, facts, keep, landed, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::HashSet;
@@ -314,51 +314,69 @@ pub(crate) fn tree_to_judge(
 /// `repo-corrupt`, `git-failed`.
 pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result<Oid> {
     let repo = &ctx.repo;
+    let new = new_work(repo, agent, target, work)?;
+    if let Some(NewWork { landed, before }) = new {
+        let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+        // Uncommitted changes that it started from did not land, and are on its branch all the same.
+        let ground = own_changes::put_on(repo, agent, landed)?.map_or_else(|| tree(landed), Ok)?;
+        if let Some(tree) = merged_trees(repo, before, [ground, tree(work)?])? {
+            return simulated(repo, tree, &[landed]);
+        }
+        // Another agent's landing changed the same lines at the same time: the conflict is told as git finds it.
+    }
     if let Some(work) = stacked::on_top(ctx, agent, target, work)? {
         return Ok(work);
     }
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
     let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
-    let is_apart = is_apart(repo, agent, work)?;
-    if !is_apart && (agent.landed.is_some() || agent.reverted.is_some() || on_another) {
-        // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch.
+    if (agent.landed.is_some() || agent.reverted.is_some() || on_another)
+        && !is_apart(repo, agent, work)?
+    {
+        // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch, unless
+        // something landed in another form since.
+        let last = agent.landed_tip.filter(|_| new.is_some());
         let replay = Replay::of(repo, agent, target, work)?;
-        if replay.is_begun(repo, target)? {
+        if replay.is_begun(repo, target)?
+            && last.map_or(Ok(true), |last| replay::is_held(repo, agent, target, last))?
+        {
             replay.write(repo)?;
             return Ok(replay.tip);
         }
     }
+    Ok(work)
+}
+
+/// What a branch has beyond its last landing.
+#[derive(Clone, Copy, Debug)]
+struct NewWork {
+    /// The commit by which the rest came to the target.
+    landed: Oid,
+    /// The tree from which the work goes on.
+    before: Oid,
+}
+
+/// What is new in `work` since its last landing on `target`. `None` where none is proved or it was taken back, where the branch begins anew,
+/// and where git finds the right base itself because both sides hold the landing, or the tip that landed.
+fn new_work(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Option<NewWork>> {
     let (Some((landed, _)), Some(tip)) = (&agent.landed, agent.landed_tip) else {
-        return Ok(work);
+        return Ok(None);
     };
     let landed = *landed;
-    // A shallow or partial clone may lack either; nothing can be proved then, and git merges the
-    // work as it is.
+    // A shallow or partial clone may lack either; nothing can be proved then.
     if ![landed, tip].iter().all(|oid| repo.has_object(*oid)) {
-        return Ok(work);
+        return Ok(None);
     }
-    // Where both sides hold the landing, or the tip that landed, git finds the right base by itself.
     let is_found = repo.is_ancestor(landed, work)?
         || repo.is_ancestor(tip, work)? && repo.is_ancestor(tip, target)?;
     // A row says which tip that was. It has to be the agent's own, and the landing has to be there.
-    let is_proved =
-        repo.is_ancestor(landed, target)? && repo.is_ancestor(agent.spawn_commit, tip)?;
+    let is_proved = repo.is_ancestor(landed, target)? && spawn_commit::is_held_by(repo, tip, agent);
     // What came since a landing that was taken back would be brought alone.
     let back = || RevertSearch::default().taken_back(repo, agent, target, work);
     if is_found || !is_proved || back()?.is_some() {
-        return Ok(work);
+        return Ok(None);
     }
-    let Some(before) = before_new_work(repo, agent, (tip, is_apart), work)? else {
-        return Ok(work);
-    };
-    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    // Uncommitted changes that it started from did not land, and are on its branch all the same.
-    let ground = own_changes::put_on(repo, agent, landed)?.map_or_else(|| tree(landed), Ok)?;
-    match merged_trees(repo, before, [ground, tree(work)?])? {
-        Some(tree) => simulated(repo, tree, &[landed]),
-        // Another agent's landing changed the same lines at the same time: the conflict is told as git finds it.
-        None => Ok(work),
-    }
+    let before = before_new_work(repo, agent, (tip, is_apart(repo, agent, work)?), work)?;
+    Ok(before.map(|before| NewWork { landed, before }))
 }
 
 /// Whether the tip that landed holds what was not committed then, on top of what the branch had: that of a run that went on while its work

@@ -1,6 +1,6 @@
 //! `git agent verify`
 
-use crate::agents::{Ctx, layered, projects, worktree};
+use crate::agents::{Ctx, CurrentAgent, layered, projects, worktree};
 use crate::cli::args::or_current;
 use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::{Summary, part_line};
@@ -40,7 +40,7 @@ const MOST_GLOBS: usize = 5;
 #[command(arg = with_findings())]
 pub(super) struct VerifyArgs {
     /// Agent: its id or a prefix of 4 digits or more, its name, its branch or its worktree; without one, the agent whose
-    /// worktree this is
+    /// worktree this is or, elsewhere, whose spawn commit the branch of --tip holds
     #[arg(value_name = "AGENT")]
     agent: Option<String>,
     /// Worktree of the agent; refused if it is another agent's
@@ -104,18 +104,19 @@ pub(super) fn run_attested(ui: &mut Ui, options: &AttestedOptions) -> Result<Exi
 }
 
 pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: VerifyArgs) -> Result<Exit> {
-    let agent = if args.ci {
-        // In CI there is no agent's worktree to stand in: the branch says whose it is.
-        args.agent
-    } else {
-        Some(or_current(ctx, ui, args.agent.as_deref())?)
-    };
+    // Where there is no agent's worktree to stand in, as in CI, the branch says whose it is.
+    let is_by_branch = args.agent.is_none()
+        && args.tip.is_some()
+        && !args.record
+        && CurrentAgent::find(&ctx.env, &[&ctx.env.directory])?.is_none();
+    let ci = args.ci || is_by_branch;
+    let agent = if ci { args.agent } else { Some(or_current(ctx, ui, args.agent.as_deref())?) };
     let options = VerifyOptions {
         agent,
         worktree: args.worktree,
         base: args.base,
         tip: args.tip,
-        ci: args.ci,
+        ci,
         no_commands: args.no_commands,
         fresh: args.attest.is_some(),
         again: args.fresh,

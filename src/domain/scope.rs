@@ -543,7 +543,9 @@ const CONTROL_FILES: &[&str] = &[
 /// A whitelist of named directories and files is taken as it is. In one that reaches any directory a glob names a control file by matching a path of
 /// it, as `.config` does, or, where the control file or what the glob matches may lie in any directory, by matching nothing else: `.github/**` does not mean the `.gitattributes` that could be there, nor `**/*.yml` a workflow.
 pub fn control_files(whitelist: &[Glob], others: impl IntoIterator<Item = String>) -> Opened {
-    let is_anywhere = |glob: &Glob| glob.alternatives().any(|it| it.starts_with(['*', '?', '[']));
+    let begins_anywhere =
+        |it: String| it.split('/').next().is_some_and(|it| it.contains(['*', '?', '[']));
+    let is_anywhere = |glob: &Glob| glob.alternatives().any(begins_anywhere);
     if !whitelist.iter().any(is_anywhere) {
         return Opened::new();
     }
@@ -696,6 +698,7 @@ mod tests {
             (&["**/*.yml"], workflows),
             (&["[.]github/**"], workflows),
             (&["**/J*"], "Jenkinsfile"),
+            (&[".*"], ".gitlab-ci.yml"),
         ] {
             assert_eq!(said(whitelist, control).as_deref(), Some(""), "{whitelist:?}");
         }

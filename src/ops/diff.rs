@@ -73,8 +73,8 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
     // Otherwise what is in its files would be no difference.
     worktree::require_whole(&ctx.repo, &live.agent)?;
     let tip = live.require_tip(ctx)?;
-    let (base, compared_with) = own_changes::compared_with(&ctx.repo, &live)?;
     let tree = live.tree(ctx)?;
+    let (base, compared_with) = own_changes::compared_with(&ctx.repo, &live, tree)?;
     let since = match since {
         Some(since) => tree_since(ctx, &live.agent, since)?,
         None => None,

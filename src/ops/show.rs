@@ -236,8 +236,8 @@ pub(super) fn diff_counts(
     };
     let beside = scratch.as_ref().map(|it| ctx.with_scratch_objects(it.path())).transpose()?;
     let ctx = beside.as_ref().unwrap_or(ctx);
-    let (_, before) = own_changes::compared_with(&ctx.repo, &work)?;
     let tree = if is_clean { ctx.repo.read_commit(tip)?.tree } else { work.tree(ctx)? };
+    let (_, before) = own_changes::compared_with(&ctx.repo, &work, tree)?;
     let counts = ctx.repo.diff_counts(before, tree)?;
     Ok(Some(DiffCountsReport {
         files: counts.files,

@@ -103,23 +103,20 @@ pub fn goes_on_from(repo: &Repo, agent: &Agent, last: Oid, tip: Oid) -> Result<O
     if repo.is_ancestor(last, tip)? {
         return Ok(Some(last));
     }
-    let started = agent.base.as_ref().map(|base| base.oid);
-    let Some(started) = started.filter(|oid| repo.has_object(*oid)) else {
-        return Ok(None);
-    };
-    let (Some(landed), Some(own)) = (repo.line(started, last), repo.line(started, tip)) else {
+    let line = |tip| spawn_commit::own_line(repo, tip, agent);
+    let (Some((landed, ground)), Some((own, own_ground))) = (line(last), line(tip)) else {
         let fork = repo.merge_base(last, tip)?.filter(|fork| *fork != agent.spawn_commit);
         let is_own = fork.map_or(Ok(false), |fork| repo.is_ancestor(agent.spawn_commit, fork))?;
         return Ok(fork.filter(|_| is_own));
     };
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    // Of several with one tree the newest stays.
-    let own = own.into_iter().map(|commit| Ok((tree(commit.oid)?, commit.oid)));
+    // Of several with one tree the newest counts.
+    let own = own.into_iter().rev().map(|oid| Ok((tree(oid)?, oid)));
     let own: HashMap<Oid, Oid> = own.collect::<Result<_>>()?;
-    let nothing = tree(started)?;
-    for commit in landed.iter().rev() {
-        let tree = tree(commit.oid)?;
-        if let Some(same) = own.get(&tree).filter(|_| tree != nothing) {
+    let nothing = [tree(ground)?, tree(own_ground)?];
+    for oid in landed {
+        let tree = tree(oid)?;
+        if let Some(same) = own.get(&tree).filter(|_| !nothing.contains(&tree)) {
             return Ok(Some(*same));
         }
     }
@@ -274,7 +271,7 @@ fn first_look(
     let is_as_left = |one: &Change| !differing.contains(&one.path);
     let is_in_place = changes.iter().all(is_as_left);
     // Against where it started, work that takes back what landed is no change.
-    let is_there = is_in_place && since_landing(repo, agent, tip)?.iter().all(is_as_left);
+    let is_there = is_in_place && since_landing(repo, agent, base, tip)?.iter().all(is_as_left);
     let is_brought = || -> Result<bool> {
         Ok(is_brought(repo, agent, tip, base)? || replay::is_held(repo, agent, base, tip)?)
     };
@@ -300,10 +297,19 @@ fn first_look(
     Ok(LandedLook::Open(work))
 }
 
-/// What a branch changed since its last landing; nothing where it did not land, or begins anew.
-fn since_landing(repo: &Repo, agent: &Agent, tip: Oid) -> Result<Vec<Change>> {
-    let last = agent.landed_tip.filter(|last| *last != tip && repo.has_object(*last));
-    let from = last.map_or(Ok(None), |last| goes_on_from(repo, agent, last, tip))?;
+/// What a branch changed since its last landing on `base`; nothing where it did not land, or begins anew.
+fn since_landing(repo: &Repo, agent: &Agent, base: Oid, tip: Oid) -> Result<Vec<Change>> {
+    let (Some((landed, _)), Some(last)) = (&agent.landed, agent.landed_tip) else {
+        return Ok(Vec::new());
+    };
+    if last == tip || ![*landed, last].iter().all(|oid| repo.has_object(*oid)) {
+        return Ok(Vec::new());
+    }
+    let from = if repo.is_ancestor(*landed, tip)? {
+        repo.merge_base(base, tip)?
+    } else {
+        goes_on_from(repo, agent, last, tip)?
+    };
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     from.map_or(Ok(Vec::new()), |from| repo.tree_changes(&[tree(from)?], tree(tip)?))
 }

@@ -194,34 +194,37 @@ pub fn is_held_by(repo: &Repo, tip: Oid, agent: &Agent) -> bool {
     let spawn_commit = agent.spawn_commit;
     // A row may be about any commit, as about the root of all history. Only a spawn makes an agent.
     let spawn = repo.read_commit(spawn_commit).ok();
-    if spawn.as_ref().is_some_and(|commit| commit.trailer(NONCE).is_none()) {
+    if spawn.is_some_and(|commit| commit.trailer(NONCE).is_none()) {
         return false;
     }
-    let own = spawn.as_ref().and_then(|commit| commit.trailer(NONCE));
-    let mut next = Some(tip);
-    for _ in 0..FOLLOWED {
-        let Some(oid) = next.filter(|oid| repo.has_object(*oid)) else {
-            break;
-        };
-        if oid == spawn_commit {
-            return true;
-        }
-        let Ok(commit) = repo.read_raw_commit(oid) else {
-            return false;
-        };
-        if carried(&commit).is_some_and(|(spawn, _)| spawn == spawn_commit) {
-            return true;
-        }
-        if let Some(found) = commit.trailer(NONCE)
-            && own == Some(found.as_str())
-        {
-            return true;
-        }
-        next = commit.parents().first().copied();
+    if own_line(repo, tip, agent).is_some() {
+        return true;
     }
     // The long way, for spawn commits that a merge brought in from the side and for long histories.
     let contains = |spawn| repo.merge_base(spawn, tip).is_ok_and(|base| base == Some(spawn));
     repo.has_object(spawn_commit) && repo.has_object(tip) && contains(spawn_commit)
+}
+
+/// An agent's commits along first parents, the newest first, and the commit below them: its spawn commit or what a rebase made of that, or
+/// what the commit that carries it stands on. `None` where they do not lead there within a few hundred, or cannot be read.
+pub fn own_line(repo: &Repo, tip: Oid, agent: &Agent) -> Option<(Vec<Oid>, Oid)> {
+    let spawn_commit = agent.spawn_commit;
+    let own = repo.read_commit(spawn_commit).ok().and_then(|commit| nonce(&commit));
+    let (mut line, mut next) = (Vec::new(), tip);
+    while line.len() < FOLLOWED && next != spawn_commit {
+        let commit = repo.read_raw_commit(next).ok()?;
+        let found = commit.trailer(NONCE);
+        if own.is_some() && found == own {
+            return Some((line, next));
+        }
+        let parent = commit.parents().first().copied();
+        line.push(next);
+        if carried(&commit).is_some_and(|(spawn, _)| spawn == spawn_commit) {
+            return Some((line, parent?));
+        }
+        next = parent.filter(|oid| repo.has_object(*oid))?;
+    }
+    (next == spawn_commit).then_some((line, next))
 }
 
 /// How many of an agent's own commits, parents first, hold work: all but its spawn commit, or what a rebase made of that.

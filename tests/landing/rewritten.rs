@@ -1,4 +1,5 @@
 use super::answer;
+use crate::support::agent::TASK;
 use crate::support::{git_in, isolated};
 use crate::verify::{Agent, codes};
 
@@ -270,5 +271,116 @@ fn what_a_rewritten_branch_takes_back_is_work_and_what_it_dropped_is_none() {
             agent.repo.git(["cat-file", "-e", "main:src/dropped.rs"]);
             assert_eq!(answer(&agent, "show", &[])["state"], "merged", "{method}");
         }
+    }
+}
+
+/// What `diff` names, which is what the next landing brings, and nothing is left of it after that.
+#[track_caller]
+fn lands_as_shown(agent: &Agent, method: &str, expected: &str) {
+    let diff = answer(agent, "diff", &[]);
+    let changes = diff["changes"].as_array().expect("a list");
+    let changes: Vec<_> = changes.iter().map(|one| one["path"].as_str().expect("text")).collect();
+    assert_eq!(changes.join("\n"), expected, "{method}: {diff:#}");
+    let kept = agent.repo.agent_json(&["gc"]);
+    assert_eq!(kept["agents"][0]["action"], "keep", "{method}: {kept:#}");
+    assert_eq!(landed(agent, method), expected, "{method}");
+    assert_eq!(answer(agent, "show", &[])["state"], "merged", "{method}");
+}
+
+fn removed(agent: &Agent, name: &str) {
+    agent.git(&["rm", "--quiet", name]);
+    agent.git(&["commit", "--quiet", "-m", "it was wrong"]);
+}
+
+#[test]
+fn a_landing_brings_what_came_since_the_last_one_however_the_ones_before_landed() {
+    for first in METHODS {
+        for second in ["--no-ff", "--squash"] {
+            let agent = Agent::new();
+            commit(&agent, "src/one.rs");
+            landed(&agent, first);
+            commit(&agent, "src/two.rs");
+            commit(&agent, "src/kept.rs");
+            landed(&agent, second);
+            removed(&agent, "src/two.rs");
+            agent.write("src/kept.rs", "// it has other lines by now\n");
+            agent.commit("other lines");
+            commit(&agent, "src/three.rs");
+            lands_as_shown(&agent, second, "src/kept.rs\nsrc/three.rs\nsrc/two.rs");
+        }
+    }
+}
+
+/// Another commit on the target, which the branch gets.
+fn rebased(agent: &Agent) {
+    agent.repo.write("docs/new.md", "a person's\n");
+    agent.repo.commit_all("docs");
+    agent.git(&["rebase", "--quiet", "main"]);
+}
+
+#[test]
+fn what_is_taken_back_lands_whether_the_branch_was_rebased_or_updated_before() {
+    for method in ["--no-ff", "--squash"] {
+        // Rebased before the landing, it begins with a twin of its spawn commit.
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        rebased(&agent);
+        landed(&agent, method);
+        removed(&agent, "src/one.rs");
+        commit(&agent, "src/two.rs");
+        lands_as_shown(&agent, method, "src/one.rs\nsrc/two.rs");
+        // Rebased after it, and left behind by the target.
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        landed(&agent, method);
+        agent.git(&["rebase", "--quiet", "main"]);
+        removed(&agent, "src/one.rs");
+        agent.repo.write("docs/new.md", "a person's\n");
+        agent.repo.commit_all("docs");
+        lands_as_shown(&agent, method, "src/one.rs");
+        // Brought up to date by a merge, landed, and its last commit reworded.
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        agent.repo.write("docs/new.md", "a person's\n");
+        agent.repo.commit_all("docs");
+        answer(&agent, "update", &[]);
+        commit(&agent, "src/two.rs");
+        landed(&agent, method);
+        agent.git(&["commit", "--quiet", "--amend", "-m", "better words"]);
+        removed(&agent, "src/one.rs");
+        lands_as_shown(&agent, method, "src/one.rs");
+    }
+}
+
+#[test]
+fn what_is_not_committed_after_a_landing_is_all_that_is_shown() {
+    for method in METHODS {
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        commit(&agent, "src/two.rs");
+        landed(&agent, method);
+        std::fs::remove_file(agent.worktree.join("src/one.rs")).expect("removed");
+        agent.write("src/three.rs", "// three\n");
+        let shown = answer(&agent, "show", &[]);
+        assert_eq!(shown["diff"]["files"], 2, "{method}: {shown:#}");
+        let into = if method == "--ff-only" { "--no-ff" } else { method };
+        lands_as_shown(&agent, into, "src/one.rs\nsrc/three.rs");
+    }
+}
+
+#[test]
+fn the_upper_agent_of_a_stack_takes_its_landed_work_back() {
+    for method in ["--no-ff", "--squash"] {
+        let below = Agent::new();
+        commit(&below, "src/one.rs");
+        let above = Agent::spawned_with(below.repo, TASK, &["--base", &below.branch]);
+        commit(&above, "src/two.rs");
+        above.repo.agent_json(&["merge", &below.id, "--no-ff"]);
+        answer(&above, "merge", &[method]);
+        removed(&above, "src/two.rs");
+        commit(&above, "src/three.rs");
+        let before = above.repo.git(["rev-parse", "main"]);
+        answer(&above, "merge", &[method]);
+        assert_eq!(changed(&above, &before, "main"), "src/three.rs\nsrc/two.rs", "{method}");
     }
 }

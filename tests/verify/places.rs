@@ -50,6 +50,13 @@ fn a_bare_clone_can_judge_a_branch() {
     let answer = report(&run_in(&bare, &agent.id, &["--tip", &agent.branch, "--format=json"]));
     assert_eq!(answer["verdict"], "accept", "{answer}");
     assert_eq!(codes(&answer), ["worktree.gone"]);
+    // The branch says whose it is, also where no ledger does.
+    git_in(&bare, ["update-ref", "-d", "refs/notes/agents"]);
+    let mut verify = agent_command(&bare);
+    verify.args(["verify", "--tip", &agent.branch, "--format=json"]);
+    let answer = report(&verify.output().expect("starts"));
+    assert_eq!(answer["agent_id"], agent.id.as_str(), "{answer}");
+    assert_eq!(answer["verdict"], "accept", "{answer}");
 }
 
 #[test]

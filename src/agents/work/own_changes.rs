@@ -10,12 +10,16 @@
 //! whether the target has the changes by then.
 
 use crate::agents::ctx::Ctx;
-use crate::agents::work::{Work, before_new_work, is_apart, simulated, uncommitted};
+use crate::agents::histories;
+use crate::agents::work::{Work, is_apart, new_work, simulated, uncommitted};
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::merge::Merge;
+use crate::store::landed::goes_on_from;
+use crate::store::replay::RevertSearch;
+use crate::store::spawn_commit;
 
 /// The trailer that tells such a commit from every other. It names the commit that the changes were made on.
 const TRAILER: &str = "Agent-Changes-Of";
@@ -69,11 +73,22 @@ pub(crate) fn below(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
 }
 
 /// The commit that an agent's work is compared with, as [`Work::fork`] gives it, and the tree that it is compared with, which has the
-/// changes that the agent started from: they are their owner's. Of an agent that started from a commit of a branch it is that commit's.
+/// changes that the agent started from: they are their owner's. Of an agent that started from a commit of a branch it is that commit's. `tree`
+/// is the work's.
 ///
 /// # Errors
 /// As [`Work::fork`] and [`Repo::merge`].
-pub(crate) fn compared_with(repo: &Repo, work: &Work) -> Result<(Oid, Oid)> {
+pub(crate) fn compared_with(repo: &Repo, work: &Work, tree: Oid) -> Result<(Oid, Oid)> {
+    let tree_of = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+    // Of what is not committed after a landing, the rest is no part.
+    if let (Some(tip), Some(target)) = (work.tip, work.target_tip)
+        && tree_of(tip)? != tree
+        && histories::landed_tip(repo, &work.agent, (target, tip))? == Some(tip)
+        && RevertSearch::default().taken_back(repo, &work.agent, target, tip)?.is_none()
+    {
+        let new = new_work(repo, &work.agent, target, tip)?;
+        return Ok((tip, new.map_or_else(|| tree_of(tip), |new| Ok(new.before))?));
+    }
     let fork = work.fork(repo)?;
     let base = work.agent.base.as_ref().map(|base| base.oid);
     let (mut commit, mut tree) = (fork, None);
@@ -86,14 +101,13 @@ pub(crate) fn compared_with(repo: &Repo, work: &Work) -> Result<(Oid, Oid)> {
         }
     }
     // What a run took away of its uncommitted work that had landed is named.
-    if let (Some(tip), Some(last)) = (work.tip, work.agent.landed_tip)
+    if let (Some(tip), Some(target)) = (work.tip, work.target_tip)
         && tree.is_none()
         && is_apart(repo, &work.agent, tip)?
     {
-        tree = before_new_work(repo, &work.agent, (last, true), tip)?;
+        tree = new_work(repo, &work.agent, target, tip)?.map(|new| new.before);
     }
-    let tree = tree.map_or_else(|| repo.read_commit(commit).map(|commit| commit.tree), Ok)?;
-    Ok((commit, tree))
+    Ok((commit, tree.map_or_else(|| tree_of(commit), Ok)?))
 }
 
 /// A commit of a branch to land on as a tree, with the uncommitted changes that an agent started from; `None` where it started from a commit
@@ -165,11 +179,11 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
     let mut start = base.oid;
     if let Some((tip, (landed, _))) = landed
         && [tip, *landed].iter().all(|oid| repo.has_object(*oid))
-        && repo.is_ancestor(agent.spawn_commit, tip)?
-        && repo.is_ancestor(tip, work)?
+        && spawn_commit::is_held_by(repo, tip, agent)
         && repo.is_ancestor(*landed, target)?
+        && let Some(from) = goes_on_from(repo, agent, tip, work)?
     {
-        start = tip;
+        start = from;
     }
     // An update has merged a newer commit of the target in, which is then part of what both sides have.
     let ground = match updated(repo, start, below, repo.merge_base(target, work)?)? {

@@ -260,7 +260,8 @@ fn record(ctx: &Ctx, reports: &[AttemptReport]) -> Result<()> {
 fn changed_lines(ctx: &Ctx, agent_id: &str) -> Result<usize> {
     let agent = lookup::agent(ctx, &ctx.ledger(), agent_id)?;
     let work = Work::look_up(ctx, agent)?;
-    let (_, before) = own_changes::compared_with(&ctx.repo, &work)?;
-    let counts = ctx.repo.diff_counts(before, work.tree(ctx)?)?;
+    let tree = work.tree(ctx)?;
+    let (_, before) = own_changes::compared_with(&ctx.repo, &work, tree)?;
+    let counts = ctx.repo.diff_counts(before, tree)?;
     Ok(counts.insertions + counts.deletions)
 }
