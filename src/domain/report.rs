@@ -186,6 +186,9 @@ pub fn plain(value: &str) -> &str {
     value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '`' | '"' | '\''))
 }
 
+/// The field whose findings carry tags.
+pub const FINDINGS: &str = "findings";
+
 /// What an agent reported, as far as rules ask for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleReport {
@@ -193,6 +196,8 @@ pub struct RoleReport {
     pub fields: BTreeMap<String, BTreeSet<String>>,
     /// How many tags stand in it.
     pub tags: usize,
+    /// How many findings it lists.
+    pub listed: usize,
     /// What is wrong with what its fields name.
     pub dangling: Vec<Dangling>,
 }

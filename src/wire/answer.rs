@@ -79,6 +79,36 @@ pub fn tags(text: &str, words: &[String]) -> usize {
     spoken(text).map(count).sum()
 }
 
+/// How many items a list below the field has, or the array that an answer in JSON gives it. Deeper items belong to one of these.
+pub fn listed(text: &str, name: &str) -> usize {
+    if let Ok(serde_json::Value::Object(object)) = serde_json::from_str(text.trim()) {
+        let list = object.iter().find(|(one, _)| key(one) == name);
+        return list.and_then(|(_, value)| value.as_array()).map_or(0, Vec::len);
+    }
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    // How far the field is indented and whether it is an item itself, and how far the items are.
+    let mut field_at: Option<(usize, bool)> = None;
+    let (mut items_at, mut count) = (None, 0);
+    for line in spoken(text) {
+        let (at, bare) = (indent(line), line.trim_start());
+        if let Some((of_field, is_item_itself)) = field_at {
+            let is_below = at > of_field || at == of_field && !is_item_itself;
+            if is_item(bare) && is_below && items_at.is_none_or(|items| at >= items) {
+                count += usize::from(*items_at.get_or_insert(at) == at);
+                continue;
+            }
+            if at > items_at.unwrap_or(of_field) {
+                continue;
+            }
+            (field_at, items_at) = (None, None);
+        }
+        if field(bare).is_some_and(|(one, value)| key(one) == name && value.trim().is_empty()) {
+            field_at = Some((at, is_item(bare)));
+        }
+    }
+    count
+}
+
 /// The lines of a text that are neither an example nor said by another, and short enough to be read.
 fn spoken(text: &str) -> impl Iterator<Item = &str> {
     let mut fence: Option<&str> = None;
@@ -100,7 +130,9 @@ fn spoken(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_item(line: &str) -> bool {
-    line.starts_with("- ") || line.starts_with("* ")
+    let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = number.len() < line.len() && number.starts_with([')', '.']);
+    line.starts_with("- ") || line.starts_with("* ") || is_numbered && number[1..].starts_with(' ')
 }
 
 /// A key and its value, where the line is one.
@@ -207,6 +239,26 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(said(text), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_items_of_a_list_are_counted() {
+        for (text, count) in [
+            (
+                "findings:\n- one\n- file: two\n  - deeper\n  and more\n* three\nverdict: PASS\n- four\n",
+                3,
+            ),
+            ("**Findings:**\n\n1. one\n2) two\n\ntext\n3. three\n", 2),
+            // Of a report that is a list itself only deeper items are findings.
+            ("- findings:\n- verdict: PASS\n", 0),
+            ("- findings:\n  - one\n  - two\n- verdict: PASS\n", 2),
+            ("findings: 2\n- one\n", 0),
+            ("findings:\n```\n- one\n```\n", 0),
+            ("{\"Findings\": [\"one\", {\"two\": 2}]}", 2),
+            ("{\"findings\": 7}", 0),
+        ] {
+            assert_eq!(listed(text, "findings"), count, "{text}");
         }
     }
 

@@ -2,12 +2,9 @@
 
 use crate::domain::finding::{Finding, FindingCode as Code};
 use crate::domain::id::AgentId;
-use crate::domain::report::{Audited, NamedThing, ReportRules, RoleReport, key, plain};
+use crate::domain::report::{Audited, FINDINGS, NamedThing, ReportRules, RoleReport, key, plain};
 use crate::error::Remedy;
 use std::collections::BTreeSet;
-
-/// The field whose findings carry tags.
-const FINDINGS: &str = "findings";
 
 /// How much of a value a message shows, in bytes.
 const LONGEST: usize = 64;
@@ -64,7 +61,7 @@ pub(super) fn judge(rules: &ReportRules, report: &RoleReport) -> Vec<Finding> {
     findings
 }
 
-/// How many findings the report says that it has, which each need a tag: the number, or at least one where it lists them.
+/// How many findings the report says that it has, which each need a tag: the number, or as many as it lists, which is at least one.
 fn untagged(report: &RoleReport) -> usize {
     let values = report.fields.get(FINDINGS);
     let value = values.and_then(|values| values.first()).map(|value| plain(value));
@@ -77,7 +74,7 @@ fn untagged(report: &RoleReport) -> usize {
         {
             0
         }
-        Some(value) => value.parse().unwrap_or(1),
+        Some(value) => value.parse().unwrap_or(1).max(report.listed),
     }
 }
 

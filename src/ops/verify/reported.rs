@@ -7,7 +7,7 @@
 use crate::agents::work::{simulated, tip_of};
 use crate::agents::{Ctx, Work};
 use crate::domain::evidence::FinalAnswer;
-use crate::domain::report::{Audited, Dangling, NamedThing, RoleReport};
+use crate::domain::report::{Audited, Dangling, FINDINGS, NamedThing, RoleReport};
 use crate::domain::{Agent, AgentId, Oid, ReportRules, State, What};
 use crate::error::Result;
 use crate::git::{MergeResult, Repo};
@@ -55,6 +55,7 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
             report.fields.entry(key).or_default().extend(values);
         }
         report.tags += answer::tags(text, &rules.tags);
+        report.listed = report.listed.max(answer::listed(text, FINDINGS));
     }
     let mut reader =
         References { ctx, agent, rules: &rules, ledger: ctx.ledger(), dangling: Vec::new() };
@@ -67,7 +68,7 @@ pub(super) fn read(ctx: &Ctx, case: &Case<'_>) -> Result<Reported> {
     }
     let audit = match (subject, audited, report.verdict(&rules)) {
         (Some(subject), Some((tip, tree)), Some(verdict)) => {
-            let found = report.fields.get("findings").and_then(|values| values.first());
+            let found = report.fields.get(FINDINGS).and_then(|values| values.first());
             Some((
                 subject,
                 Audited {
