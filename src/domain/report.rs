@@ -46,6 +46,17 @@ named! {
     }
 }
 
+impl NamedThing {
+    /// What it is called in a prompt.
+    fn words(self) -> &'static str {
+        match self {
+            NamedThing::Agent => "the id of that agent",
+            NamedThing::Tip => "the commit that you judged, or the tree of uncommitted work",
+            NamedThing::Commit => "the commit that holds the work",
+        }
+    }
+}
+
 named! {
     /// What an audit says.
     pub enum AuditVerdict {
@@ -167,17 +178,32 @@ impl ReportRules {
         named.map(|(name, _)| name.as_str())
     }
 
-    /// Every field that a report has to have, with the values it may have, as lines of a prompt.
+    /// Every field that a report has to have, or may, with what it may hold, as lines of a prompt.
     pub fn lines<'a>(&'a self, more: &'a [String]) -> Vec<String> {
-        let line = |name: &String| {
-            let values = self.values.iter().find(|(known, _)| key(known) == key(name));
-            match values {
-                Some((_, values)) => format!("{name}: {}", values.join(" | ")),
-                None => name.clone(),
+        let bound = |name: &String| {
+            let is_it = |known: &&String| key(known) == key(name);
+            let values = self.values.keys().find(is_it).and_then(|known| self.values.get(known));
+            let named = self.names.keys().find(is_it).and_then(|known| self.names.get(known));
+            if let Some(values) = values {
+                return Some(values.join(" | "));
             }
+            if key(name) == FINDINGS && !self.tags.is_empty() {
+                return Some(format!("none, or each with one of [{}]", self.tags.join("], [")));
+            }
+            named.map(|named| named.words().to_owned())
         };
-        let new = more.iter().filter(|name| !self.required.iter().any(|own| key(own) == key(name)));
-        self.required.iter().chain(new).map(line).collect()
+        let line = |name: &String| match bound(name) {
+            Some(bound) => format!("{name}: {bound}"),
+            None => name.clone(),
+        };
+        let is_in = |list: &[String], name: &String| list.iter().any(|one| key(one) == key(name));
+        let new = more.iter().filter(|name| !is_in(&self.required, name));
+        let tagged = Some(FINDINGS.to_owned()).filter(|_| !self.tags.is_empty());
+        let others: BTreeSet<&String> =
+            self.values.keys().chain(self.names.keys()).chain(&tagged).collect();
+        let others = others.into_iter().filter(|it| !is_in(&self.required, it) && !is_in(more, it));
+        let others: Vec<String> = others.map(|name| line(name) + " (if you have it)").collect();
+        self.required.iter().chain(new).map(line).chain(others).collect()
     }
 }
 
@@ -348,5 +374,22 @@ pub(super) mod tests {
                 .collect();
             assert_eq!(standing(&audits, tree(now)).is_some(), stands, "{life} at {now}");
         }
+    }
+
+    #[test]
+    fn a_prompt_tells_all_that_binds_a_report() {
+        let mut own = rules();
+        own.required.retain(|name| name != "findings" && name != "verdict");
+        own.values.insert("mood".to_owned(), vec!["good".to_owned()]);
+        let lines = own.lines(&["Verdict".to_owned(), "more".to_owned()]);
+        let expected = [
+            "audited-agent: the id of that agent",
+            "body-sha: the commit that you judged, or the tree of uncommitted work",
+            "Verdict: PASS | FAIL",
+            "more",
+            "findings: none, or each with one of [HIGH], [LOW] (if you have it)",
+            "mood: good (if you have it)",
+        ];
+        assert_eq!(lines, expected);
     }
 }

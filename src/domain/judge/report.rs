@@ -91,7 +91,7 @@ pub(super) fn failed_audit(audit: &Audited) -> Finding {
     Finding::new(
         Code::AuditFailed,
         format!(
-            "agent {who} audited {at} and failed it, and no later audit passed the work as it is now"
+            "agent {who} audited {at} and failed it, and no later audit passed changed work as it is now"
         ),
         "mend what it found and have the work audited anew; to accept it all the same",
     )

@@ -147,8 +147,10 @@ impl Contenders {
     /// `scope-overlap`, naming them.
     pub(super) fn require_none(&self) -> Result<()> {
         let refused = |what: String| {
+            let first = self.meeting.iter().chain(&self.unknown).next();
+            let first = first.and_then(|known_as| known_as.split(' ').next()).unwrap_or_default();
             Err(Error::new(Code::ScopeOverlap, what)
-                .hint("to see what they may touch, run git agent overlap --scopes")
+                .hint(format!("to see what it may touch, run git agent show {first}"))
                 .hint("to spawn all the same, leave --exclusive out"))
         };
         match (self.meeting.as_slice(), self.unknown.as_slice()) {
