@@ -35,14 +35,17 @@ fn reader(path: &[u8]) -> Option<Reader> {
         "package.json" => package_json,
         "package-lock.json" | "npm-shrinkwrap.json" => package_lock,
         "pnpm-lock.yaml" => pnpm_lock,
+        "pnpm-workspace.yaml" => pnpm_workspace,
         "yarn.lock" => yarn_lock,
         "bun.lock" => bun_lock,
         "bun.lockb" => |_| None,
         "pyproject.toml" => pyproject,
-        "go.mod" => go_mod,
+        "go.mod" | "go.work" => go_mod,
         "go.sum" => go_sum,
-        _ if name.ends_with(".txt")
-            && (name.contains("requirements") || path.contains("requirements/")) =>
+        _ if (name.ends_with(".txt") || name.ends_with(".in"))
+            && (name.contains("requirements")
+                || name.contains("constraints")
+                || path.contains("requirements/")) =>
         {
             requirements
         }
@@ -226,7 +229,14 @@ fn package_json(text: &str) -> Option<Dependencies> {
     let mut all = Dependencies::new();
     let tables = KEYS.iter().filter_map(|key| manifest.get(key));
     let pnpm = manifest.get("pnpm").and_then(|pnpm| pnpm.get("overrides"));
-    for (name, version) in tables.chain(pnpm).filter_map(Json::as_object).flatten() {
+    // Versions that the packages of a workspace share, as bun reads them.
+    let places = [Some(&manifest), manifest.get("workspaces")].into_iter().flatten();
+    let catalogs = places.flat_map(|place| {
+        let named = place.get("catalogs").and_then(Json::as_object);
+        place.get("catalog").into_iter().chain(named.into_iter().flat_map(serde_json::Map::values))
+    });
+    let tables = tables.chain(pnpm).chain(catalogs);
+    for (name, version) in tables.filter_map(Json::as_object).flatten() {
         add(&mut all, name, json_text(version));
     }
     Some(all)
@@ -298,6 +308,28 @@ fn pnpm_lock(text: &str) -> Option<Dependencies> {
                 }
             }
             _ => {}
+        }
+    }
+    Some(all)
+}
+
+/// The versions that the packages of pnpm's workspace share or have to take.
+fn pnpm_workspace(text: &str) -> Option<Dependencies> {
+    let mut all = Dependencies::new();
+    let mut section = "";
+    for line in text.lines() {
+        let line = line.split(" #").next().unwrap_or_default().trim_end();
+        let table = || line.strip_suffix(':').map(|name| (name, ""));
+        let Some((name, version)) = line.split_once(": ").or_else(table) else {
+            continue;
+        };
+        if !line.starts_with([' ', '\t', '-']) {
+            section = name;
+        }
+        let is_table = matches!(section, "catalog" | "catalogs" | "overrides");
+        if is_table && !version.trim().is_empty() {
+            let [name, version] = [name, version].map(|it| it.trim().trim_matches(['\'', '"']));
+            add(&mut all, name, version);
         }
     }
     Some(all)
