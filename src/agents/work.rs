@@ -13,6 +13,7 @@ use crate::agents::{lookup, untrusted};
 use crate::domain::change::Difference;
 use crate::domain::{Agent, Change, Oid, State, What};
 use crate::error::{Code, Error, Result};
+use crate::git::merge::Merge;
 use crate::git::repo::Resolved;
 use crate::git::{Identity, NewCommit, Repo, Tip};
 use crate::store::landed::goes_on_from;
@@ -315,14 +316,14 @@ pub(crate) fn tree_to_judge(
 pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result<Oid> {
     let repo = &ctx.repo;
     let new = new_work(repo, agent, target, work)?;
-    if let Some(NewWork { landed, before }) = new {
-        let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-        // Uncommitted changes that it started from did not land, and are on its branch all the same.
-        let ground = own_changes::put_on(repo, agent, landed)?.map_or_else(|| tree(landed), Ok)?;
-        if let Some(tree) = merged_trees(repo, before, [ground, tree(work)?])? {
-            return simulated(repo, tree, &[landed]);
+    if let Some(new) = new {
+        // Where they conflict on the target as it is now, git finds that upon the landing.
+        for ground in [target, new.landed] {
+            let trees = new.sides(repo, agent, ground, work)?;
+            if let Some(tree) = merged_trees(repo, new.before, trees)? {
+                return simulated(repo, tree, &[ground]);
+            }
         }
-        // Another agent's landing changed the same lines at the same time: the conflict is told as git finds it.
     }
     if let Some(work) = stacked::on_top(ctx, agent, target, work)? {
         return Ok(work);
@@ -353,6 +354,46 @@ struct NewWork {
     landed: Oid,
     /// The tree from which the work goes on.
     before: Oid,
+}
+
+impl NewWork {
+    /// The trees that are merged with `before` as their base: of a commit of the target and of the work.
+    fn sides(self, repo: &Repo, agent: &Agent, ground: Oid, work: Oid) -> Result<[Oid; 2]> {
+        let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
+        // Uncommitted changes that it started from did not land, and are on its branch all the same.
+        let ground = own_changes::put_on(repo, agent, ground)?.map_or_else(|| tree(ground), Ok)?;
+        Ok([ground, tree(work)?])
+    }
+}
+
+/// What git is to merge for a landing, or what has come of that already.
+pub(crate) enum AsItLands {
+    /// The commit that stands for the work.
+    Commit(Oid),
+    /// The merge of what is the agent's alone.
+    Merged(Merge),
+}
+
+/// As [`to_merge`], of an agent that started from uncommitted changes too, and where no commit stands for what came since a landing because
+/// other landings changed the same lines then and since: git would merge all of the work as if nothing had landed.
+///
+/// # Errors
+/// As [`to_merge`] and [`Repo::merge`].
+pub(crate) fn as_it_lands(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result<AsItLands> {
+    let repo = &ctx.repo;
+    if let Some(merge) = own_changes::merged(repo, agent, target, work)? {
+        return Ok(AsItLands::Merged(merge));
+    }
+    let stand_in = to_merge(ctx, agent, target, work)?;
+    if stand_in == work
+        && let Some(new) = new_work(repo, agent, target, work)?
+    {
+        let root = simulated(repo, new.before, &[])?;
+        let [ours, theirs] = new.sides(repo, agent, target, work)?;
+        let (ours, theirs) = (simulated(repo, ours, &[root])?, simulated(repo, theirs, &[root])?);
+        return repo.merge(ours, theirs).map(AsItLands::Merged);
+    }
+    Ok(AsItLands::Commit(stand_in))
 }
 
 /// What is new in `work` since its last landing on `target`. `None` where none is proved or it was taken back, where the branch begins anew,

@@ -27,6 +27,8 @@ struct UnlandedWork {
     tip: Oid,
     /// Where it began.
     started: Oid,
+    /// Whether it goes on beyond a landing by what the branch has not.
+    goes_on: bool,
 }
 
 /// A commit of a branch.
@@ -271,7 +273,8 @@ fn first_look(
     let is_as_left = |one: &Change| !differing.contains(&one.path);
     let is_in_place = changes.iter().all(is_as_left);
     // Against where it started, work that takes back what landed is no change.
-    let is_there = is_in_place && since_landing(repo, agent, base, tip)?.iter().all(is_as_left);
+    let goes_on = !since_landing(repo, agent, base, tip)?.iter().all(is_as_left);
+    let is_there = is_in_place && !goes_on;
     let is_brought = || -> Result<bool> {
         Ok(is_brought(repo, agent, tip, base)? || replay::is_held(repo, agent, base, tip)?)
     };
@@ -293,7 +296,7 @@ fn first_look(
     if is_apart || changes.iter().any(is_untouched) {
         return not;
     }
-    let work = UnlandedWork { agent: agent.id, tip, started: began.oid };
+    let work = UnlandedWork { agent: agent.id, tip, started: began.oid, goes_on };
     Ok(LandedLook::Open(work))
 }
 
@@ -389,13 +392,14 @@ fn look_closer(repo: &Repo, tip: Oid, works: &[UnlandedWork]) -> Result<Vec<bool
     let tree = repo.read_commit(tip)?.tree;
     let tips: Vec<Oid> = works.iter().map(|work| work.tip).collect();
     let merged = repo.clean_merges(tip, &tips)?;
-    let conflicting = works.iter().zip(&merged).filter(|(_, tree)| tree.is_none());
-    let beginnings = conflicting.map(|(work, _)| work.started).collect();
+    let unsaid = works.iter().zip(&merged).filter(|(work, tree)| tree.is_none() || work.goes_on);
+    let beginnings = unsaid.map(|(work, _)| work.started).collect();
     let line = line(repo, tip, beginnings)?;
     let answer = |(work, merged): (&UnlandedWork, &Option<Oid>)| match merged {
-        // What merges cleanly and would change something is not there, or was taken back.
-        Some(merged) => Ok(*merged == tree),
-        None => was_made(repo, &line, work),
+        // What merges cleanly and would change something is not there, or was taken back. Merged from where it began, what takes back a
+        // part of what landed changes nothing.
+        Some(merged) if *merged != tree || !work.goes_on => Ok(*merged == tree),
+        _ => was_made(repo, &line, work),
     };
     works.iter().zip(&merged).map(answer).collect()
 }

@@ -1,6 +1,6 @@
 use super::answer;
 use crate::support::agent::TASK;
-use crate::support::{git_in, isolated};
+use crate::support::{TestRepo, git_in, isolated};
 use crate::verify::{Agent, codes};
 
 const METHODS: [&str; 3] = ["--no-ff", "--squash", "--ff-only"];
@@ -382,5 +382,62 @@ fn the_upper_agent_of_a_stack_takes_its_landed_work_back() {
         let before = above.repo.git(["rev-parse", "main"]);
         answer(&above, "merge", &[method]);
         assert_eq!(changed(&above, &before, "main"), "src/three.rs\nsrc/two.rs", "{method}");
+    }
+}
+
+/// Thirty lines, some of them in other words.
+fn lines(changed: &[(usize, &str)]) -> String {
+    let word = |number: usize| {
+        let found = changed.iter().find(|(at, _)| *at == number);
+        found.map_or_else(|| number.to_string(), |(_, word)| (*word).to_owned())
+    };
+    (1..=30).map(|number| word(number) + "\n").collect()
+}
+
+#[test]
+fn of_several_changes_to_one_file_that_landed_one_is_taken_back() {
+    for method in METHODS {
+        let agent = Agent::new();
+        agent.write("src/list.txt", lines(&[(16, "sixteen")]));
+        agent.commit("one");
+        agent.write("src/list.txt", lines(&[(1, "wrong"), (16, "sixteen")]));
+        agent.commit("two");
+        landed(&agent, method);
+        agent.write("src/list.txt", lines(&[(16, "sixteen")]));
+        agent.commit("two was wrong");
+        let into = if method == "--ff-only" { "--no-ff" } else { method };
+        lands_as_shown(&agent, into, "src/list.txt");
+        let text = agent.repo.git(["show", "main:src/list.txt"]) + "\n";
+        assert_eq!(text, lines(&[(16, "sixteen")]), "{method}");
+    }
+}
+
+#[test]
+fn new_work_lands_on_the_target_of_now_and_conflicts_with_that_alone() {
+    for method in ["--no-ff", "--squash"] {
+        let repo = TestRepo::with_commit();
+        repo.write("src/list.txt", lines(&[]));
+        repo.commit_all("a list");
+        let agent = Agent::spawned_in(repo, TASK);
+        agent.write("src/list.txt", lines(&[(20, "twenty")]));
+        commit(&agent, "src/one.rs");
+        agent.commit("twenty");
+        let persons = |words: &[(usize, &str)]| {
+            agent.repo.write("src/list.txt", lines(words));
+            agent.repo.commit_all("a person's");
+        };
+        persons(&[(5, "person")]);
+        landed(&agent, method);
+        agent.write("src/list.txt", lines(&[(5, "agent"), (20, "TWENTY")]));
+        agent.git(&["rm", "--quiet", "src/one.rs"]);
+        agent.commit("more");
+        assert_eq!(agent.codes(), ["merge.conflict"], "{method}");
+        // git itself would see the target's line as it was when the agent began, and no conflict.
+        persons(&[(5, "5"), (20, "20")]);
+        assert_eq!(agent.codes(), ["merge.conflict"], "{method}");
+        persons(&[(20, "twenty")]);
+        lands_as_shown(&agent, method, "src/list.txt\nsrc/one.rs");
+        let text = agent.repo.git(["show", "main:src/list.txt"]) + "\n";
+        assert_eq!(text, lines(&[(5, "agent"), (20, "TWENTY")]), "{method}");
     }
 }

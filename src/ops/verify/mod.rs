@@ -24,10 +24,8 @@ mod reported;
 
 use crate::agents::authority::require_own;
 use crate::agents::bundle::Bundle;
-use crate::agents::work::{base_of, stacked, to_merge};
-use crate::agents::{
-    Ctx, CurrentAgent, ScopeGuard, Scratch, at_work, bundle, lookup, own_changes, projects,
-};
+use crate::agents::work::{AsItLands, as_it_lands, base_of, stacked, to_merge};
+use crate::agents::{Ctx, CurrentAgent, ScopeGuard, Scratch, at_work, bundle, lookup, projects};
 use crate::domain::evidence::{
     ChangePlace, Commands, Conflict, Contract, LedgerFacts, NoWorktree, RowEvidence,
 };
@@ -367,13 +365,12 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
 /// The merge of the work into what it lands on. What is of others in it does not land: changes that their owner has not committed,
 /// and work below it that has landed in another form.
 fn merged(ctx: &Ctx, case: &Case<'_>, ours: Oid, theirs: Oid) -> Result<Merge> {
-    let (repo, agent) = (&ctx.repo, &case.subject.agent);
-    if let Some(merge) = own_changes::merged(repo, agent, ours, theirs)? {
-        return Ok(merge);
+    match as_it_lands(ctx, &case.subject.agent, ours, theirs)? {
+        AsItLands::Merged(merge) => Ok(merge),
+        AsItLands::Commit(theirs) => {
+            merge(case.facts(ctx).as_ref(), &case.fence, &ctx.repo, ours, theirs)
+        }
     }
-    let known = case.facts(ctx);
-    let theirs = to_merge(ctx, agent, ours, theirs)?;
-    merge(known.as_ref(), &case.fence, repo, ours, theirs)
 }
 
 // What is kept of a verdict.
