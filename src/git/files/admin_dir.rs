@@ -128,8 +128,9 @@ pub(in crate::git) fn lexically_clean(path: &Path) -> PathBuf {
 // git itself tries again then.
 
 /// A sweep passes a directory once in milliseconds; the way from making one to filling it is of
-/// microseconds. More misses than this have another reason.
-const ATTEMPTS: usize = 200;
+/// microseconds. A process that does nothing else won 200 times in a row. More misses than this, which
+/// take a few hundredths of a second, have another reason.
+const ATTEMPTS: usize = 2_000;
 
 /// An error that may come of a directory that is gone.
 pub(in crate::git) trait IsNotFound {
