@@ -343,8 +343,8 @@ impl Agent {
             }
             // Finished work stays finished, as after an update; what it is now has to be judged.
             What::Committed { tree, .. } if self.state == State::Done && self.finished => {
-                self.verdict = self.verdict.take().filter(|it| it.tree == *tree);
-                self.declared &= self.verdict.is_some();
+                let is_void = self.verdict.take_if(|it| it.tree != *tree).is_some();
+                self.declared &= !is_void;
             }
             // What was accepted before has to be judged again.
             What::Audited(audit) if audit.verdict != AuditVerdict::Pass => {

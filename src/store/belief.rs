@@ -169,7 +169,7 @@ impl<'r> Belief<'r> {
         // proved by objects; one that cannot be examined is one that is not proved.
         let is_proved = agent.state == State::Merged
             && spawn_commit::branch_of(self.repo, agent)
-                .and_then(|tip| landed::as_claimed(self.repo, agent, tip, true))
+                .and_then(|tip| landed::is_proved_elsewhere(self.repo, agent, tip))
                 .unwrap_or(false);
         Ok(!is_proved)
     }

@@ -82,6 +82,24 @@ pub fn as_claimed(
     Ok(false)
 }
 
+/// Whether a landing of which another clone told is proved here, of a branch that is at `tip`: with that or with the tip that landed, from which
+/// the branch goes on.
+///
+/// # Errors
+/// As [`as_claimed`].
+pub fn is_proved_elsewhere(repo: &Repo, agent: &Agent, tip: Option<Oid>) -> Result<bool> {
+    if as_claimed(repo, agent, tip, true)? {
+        return Ok(true);
+    }
+    let (Some(tip), Some(last)) = (tip, agent.landed_tip) else {
+        return Ok(false);
+    };
+    let is_own = repo.has_object(last) && spawn_commit::is_held_by(repo, last, agent);
+    Ok(is_own
+        && goes_on_from(repo, agent, last, tip)?.is_some()
+        && as_claimed(repo, agent, Some(last), true)?)
+}
+
 /// The commit that holds all committed work of an agent whose branch is at `tip`: what landed last, where the branch stayed behind that, as
 /// that of a clone does.
 ///

@@ -722,3 +722,39 @@ fn a_landing_that_was_pushed_away_by_force_lands_again() {
     assert_eq!(report["outcome"], "merged", "{report:#}");
     assert!(files(&hub).contains("src/two.rs"));
 }
+
+#[test]
+fn what_an_agent_takes_back_lands_after_another_clone_landed_it() {
+    for method in ["--squash", "--no-ff"] {
+        let hub = Hub::new(2);
+        let [one, two] = [&hub.clones[0], &hub.clones[1]];
+        let spawned = json(one, &["spawn", "-m", "do it", "--name=x", "--no-bundle"]);
+        let worktree = PathBuf::from(spawned["worktree_abspath"].as_str().expect("a path"));
+        for name in ["kept.txt", "wrong.txt"] {
+            std::fs::write(worktree.join(name), name).expect("written");
+            json(one, &["commit", "x", "-m", name]);
+        }
+        json(one, &["mark", "done", "x", "--summary", "both"]);
+        json(one, &["sync"]);
+        json(two, &["sync"]);
+        json(two, &["merge", "x", method]);
+        git_in(two, ["push", "--quiet", "origin", "main"]);
+        json(two, &["sync"]);
+        git_in(one, ["pull", "--quiet", "origin", "main"]);
+        json(one, &["sync"]);
+        assert_eq!(json(one, &["show", "x"])["state"], "merged", "{method}");
+        std::fs::remove_file(worktree.join("wrong.txt")).expect("removed");
+        std::fs::write(worktree.join("more.txt"), "more").expect("written");
+        json(one, &["commit", "x", "-m", "one of them was wrong"]);
+        let shown = json(one, &["show", "x"]);
+        assert_eq!((&shown["state"], &shown["ahead"]), (&"idle".into(), &1.into()), "{shown:#}");
+        let diff = json(one, &["diff", "x"]);
+        let paths: Vec<_> = diff["changes"].as_array().expect("a list").iter().collect();
+        let paths: Vec<_> = paths.iter().map(|one| &one["path"]).collect();
+        assert_eq!(paths, ["more.txt", "wrong.txt"], "{method}");
+        let before = git_in(one, ["rev-parse", "main"]);
+        json(one, &["merge", "x", method]);
+        let changed = git_in(one, ["diff", "--name-only", "--no-renames", &before, "main"]);
+        assert_eq!(changed, "more.txt\nwrong.txt", "{method}");
+    }
+}
