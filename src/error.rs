@@ -449,6 +449,8 @@ pub enum Remedy {
     Materialize(String),
     /// Commit a merge that was left in an agent's worktree.
     CommitMerge(String),
+    /// Merge what an agent lands on into its branch, and leave conflicts in its worktree.
+    Update,
     /// See the events of an agent.
     History(String),
     /// See the events of agents.

@@ -95,6 +95,7 @@ pub fn remedy_command(remedy: &Remedy) -> String {
         Remedy::Agent(id) => format!("git agent show {id}"),
         Remedy::Place(id) => format!("git agent path {id}"),
         Remedy::Materialize(who) => format!("git agent materialize {who}"),
+        Remedy::Update => "git agent update <agent> --conflicts".to_owned(),
         Remedy::CommitMerge(id) => format!("git agent update {id}"),
         Remedy::History(id) => format!("git agent show --log {id}"),
         Remedy::Histories => "git agent show --log".to_owned(),

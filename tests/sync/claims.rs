@@ -343,21 +343,26 @@ fn a_worker_whose_claim_was_taken_over_ends_with_3_and_its_work_is_kept() {
     json(clone, &["merge", id, "--push"]);
 }
 
-#[test]
-fn an_agent_whose_task_another_clone_has_lands_in_no_clone() {
-    let hub = Hub::new(1);
-    let task = task(&hub);
-    let clone = &hub.clones[0];
-    let (code, said) = work(clone, &task, WORK);
+/// Works as if a kill had come between the work and the word that it is done; gives the agent's id and the claim as it was held.
+fn killed_at_the_end(hub: &Hub, clone: &Path, task: &str) -> (String, String) {
+    let (code, said) = work(clone, task, WORK);
     assert_eq!(code, Some(0), "{said}");
     let agents = json(clone, &["list", "--fast"]);
     let id = agents["agents"][0]["agent_id"].as_str().expect("an id").to_owned();
-    // As if a kill had come between the work and the word that it is done, and another clone had taken over.
     let held = git_in(&hub.bare, ["rev-parse", &format!("{CLAIM}^1")]);
     let message = git_in(&hub.bare, ["log", "-1", "--format=%B", &held]);
     let nonce = message.lines().find_map(|line| line.strip_prefix("Claim-Nonce: "));
     let record = clone.join(".git/agents/claims/task-1");
     std::fs::write(&record, format!("{}\n{id}\n", nonce.expect("a nonce"))).expect("written");
+    (id, held)
+}
+
+#[test]
+fn an_agent_whose_task_another_clone_has_lands_in_no_clone() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    let (id, _) = killed_at_the_end(&hub, clone, &task);
     plant(&hub, now(), 60);
     let (code, said) = work(clone, &task, WORK);
     assert_eq!(code, Some(3), "{said}");
@@ -372,15 +377,7 @@ fn what_a_killed_command_left_lands_nowhere_once_a_sync_saw_its_task_taken_over(
     let hub = Hub::new(1);
     let task = task(&hub);
     let clone = &hub.clones[0];
-    let (code, said) = work(clone, &task, WORK);
-    assert_eq!(code, Some(0), "{said}");
-    let agents = json(clone, &["list", "--fast"]);
-    let id = agents["agents"][0]["agent_id"].as_str().expect("an id").to_owned();
-    let held = git_in(&hub.bare, ["rev-parse", &format!("{CLAIM}^1")]);
-    let message = git_in(&hub.bare, ["log", "-1", "--format=%B", &held]);
-    let nonce = message.lines().find_map(|line| line.strip_prefix("Claim-Nonce: "));
-    let record = clone.join(".git/agents/claims/task-1");
-    std::fs::write(&record, format!("{}\n{id}\n", nonce.expect("a nonce"))).expect("written");
+    let (id, held) = killed_at_the_end(&hub, clone, &task);
     // Its own claim, or one that was put in its place, is no takeover.
     git_in(&hub.bare, ["update-ref", CLAIM, &held]);
     json(clone, &["sync"]);

@@ -237,25 +237,23 @@ fn landing(landing: &Landing) -> Vec<Finding> {
         MergeOutcome::Conflicts(conflicts) => conflicts
             .iter()
             .map(|conflict| {
-                Finding::new(
-                    Code::MergeConflict,
-                    format!(
-                        "{} conflicts with {branch} ({})",
-                        Quoted(&conflict.path),
-                        conflict.kinds.join(", ")
-                    ),
-                    if landing.behind > 0 {
-                        format!(
-                            "commit the work, merge {branch} into its branch and resolve the path"
-                        )
-                    } else {
-                        // All that the branch lacks is what the agent began with of the owner's.
-                        format!(
-                            "commit your own changes on {branch} first: the work stands on them"
-                        )
-                    },
-                )
-                .on(&conflict.path)
+                let (path, kinds) = (Quoted(&conflict.path), conflict.kinds.join(", "));
+                let what = format!("{path} conflicts with {branch} ({kinds})");
+                let finding = if landing.behind > 0 {
+                    // A plain merge would bring back what the agent took back of its landed work.
+                    Finding::new(
+                        Code::MergeConflict,
+                        what,
+                        "commit the work; to resolve the path in its worktree",
+                    )
+                    .remedy(Remedy::Update)
+                } else {
+                    // All that the branch lacks is what the agent began with of the owner's.
+                    let own = "commit your own changes on";
+                    let fix = format!("{own} {branch} first: the work stands on them");
+                    Finding::new(Code::MergeConflict, what, fix)
+                };
+                finding.on(&conflict.path)
             })
             .collect(),
         MergeOutcome::Nothing { .. }
