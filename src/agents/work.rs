@@ -388,10 +388,8 @@ pub(crate) fn as_it_lands(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> R
     if stand_in == work
         && let Some(new) = new_work(repo, agent, target, work)?
     {
-        let root = simulated(repo, new.before, &[])?;
-        let [ours, theirs] = new.sides(repo, agent, target, work)?;
-        let (ours, theirs) = (simulated(repo, ours, &[root])?, simulated(repo, theirs, &[root])?);
-        return repo.merge(ours, theirs).map(AsItLands::Merged);
+        let trees = new.sides(repo, agent, target, work)?;
+        return merge_of_trees(repo, new.before, trees).map(AsItLands::Merged);
     }
     Ok(AsItLands::Commit(stand_in))
 }
@@ -460,16 +458,22 @@ pub(crate) fn landed_at_work(agent: &Agent) -> String {
     format!("landed while at work {}", agent.id)
 }
 
-/// Merges two trees that come of a third one; `None` where they conflict. What git needs for it is written to the repository, and no
-/// ref names it.
+/// Merges two trees that come of a third one. What git needs for it is written to the repository, and no ref names it.
 ///
 /// # Errors
 /// As [`Repo::merge`]; those of writing objects.
-pub(crate) fn merged_trees(repo: &Repo, from: Oid, trees: [Oid; 2]) -> Result<Option<Oid>> {
+pub(crate) fn merge_of_trees(repo: &Repo, from: Oid, trees: [Oid; 2]) -> Result<Merge> {
     let root = simulated(repo, from, &[])?;
     let [ours, theirs] = trees;
-    let (ours, theirs) = (simulated(repo, ours, &[root])?, simulated(repo, theirs, &[root])?);
-    Ok(repo.merge(ours, theirs)?.result.clean())
+    repo.merge(simulated(repo, ours, &[root])?, simulated(repo, theirs, &[root])?)
+}
+
+/// The tree that comes of [`merge_of_trees`]; `None` where they conflict.
+///
+/// # Errors
+/// As [`merge_of_trees`].
+pub(crate) fn merged_trees(repo: &Repo, from: Oid, trees: [Oid; 2]) -> Result<Option<Oid>> {
+    Ok(merge_of_trees(repo, from, trees)?.result.clean())
 }
 
 /// A commit that no ref will ever name, only to ask git about it. It is as old as its youngest parent: a

@@ -11,7 +11,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::histories;
-use crate::agents::work::{Work, is_apart, new_work, simulated, uncommitted};
+use crate::agents::work::{Work, is_apart, merge_of_trees, new_work, uncommitted};
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
@@ -190,8 +190,5 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
         BroughtAlong::Updated(tree) => tree,
         BroughtAlong::AsStarted | BroughtAlong::Conflict => tree(start)?,
     };
-    let root = simulated(repo, ground, &[])?;
-    let ours = simulated(repo, tree(target)?, &[root])?;
-    let theirs = simulated(repo, tree(work)?, &[root])?;
-    repo.merge(ours, theirs).map(Some)
+    merge_of_trees(repo, ground, [tree(target)?, tree(work)?]).map(Some)
 }

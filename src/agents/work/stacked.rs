@@ -9,10 +9,10 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
-use crate::agents::work::{simulated, tip_of};
+use crate::agents::work::{merged_trees, simulated, tip_of};
 use crate::domain::{Agent, Oid, State, What};
 use crate::error::Result;
-use crate::git::{MergeResult, Repo};
+use crate::git::Repo;
 use crate::store::replay::Replay;
 use crate::store::spawn_commit::AGENTS_BRANCHES;
 use crate::store::{landed, replay};
@@ -148,18 +148,7 @@ pub(super) fn on_top(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result
 fn merged_onto(repo: &Repo, below: Oid, target: Oid, tip: Oid) -> Result<Option<Oid>> {
     let left = repo.merge_base(below, tip)?.unwrap_or(below);
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    applied(repo, tree(left)?, tree(target)?, tree(tip)?)
-}
-
-/// What comes of a tree if it changes as another one did.
-fn applied(repo: &Repo, before: Oid, onto: Oid, after: Oid) -> Result<Option<Oid>> {
-    let root = simulated(repo, before, &[])?;
-    let ours = simulated(repo, onto, &[root])?;
-    let theirs = simulated(repo, after, &[root])?;
-    Ok(match repo.merge(ours, theirs)?.result {
-        MergeResult::Clean { tree } => Some(tree),
-        MergeResult::Conflicts { .. } | MergeResult::Unrelated => None,
-    })
+    merged_trees(repo, tree(left)?, [tree(target)?, tree(tip)?])
 }
 
 /// What is pushed of such a branch onto `target`. A remote that has it on an earlier commit of the target keeps it there: a target that
@@ -200,7 +189,7 @@ fn rebased(repo: &Repo, agent: &Agent, below: Oid, target: Oid, tip: Oid) -> Res
             continue;
         };
         let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-        match applied(repo, tree(parent)?, line.tree, tree(*oid)?)? {
+        match merged_trees(repo, tree(parent)?, [line.tree, tree(*oid)?])? {
             Some(tree) => line.push(*oid, commit, tree)?,
             None => break,
         }
