@@ -201,19 +201,17 @@ pub(crate) fn landed_tip(
     agent: &Agent,
     (target, tip): (Oid, Oid),
 ) -> Result<Option<Oid>> {
-    let (Some((landed, _)), Some(last)) = (&agent.landed, agent.landed_tip) else {
+    let Some((landed, last)) = landed::last(repo, agent) else {
         return Ok(None);
     };
-    if ![*landed, last].iter().all(|oid| repo.has_object(*oid))
-        || !repo.is_ancestor(*landed, target)?
-    {
+    if !repo.is_ancestor(landed, target)? {
         return Ok(None);
     }
     let from = goes_on_from(repo, agent, last, tip)?;
     // What landed by its own commits or by a merge of them is not brought again, and most of it was never taken back.
     let is_squash = || -> Result<bool> {
-        let landing = repo.read_commit(*landed)?;
-        Ok(landing.parents.len() == 1 && !repo.is_ancestor(*landed, tip)?)
+        let landing = repo.read_commit(landed)?;
+        Ok(landing.parents.len() == 1 && !repo.is_ancestor(landed, tip)?)
     };
     let is_back = from.is_some_and(|from| from != tip)
         && is_squash()?

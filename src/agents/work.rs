@@ -156,20 +156,20 @@ pub(crate) fn has_commits_since(ctx: &Ctx, histories: &Histories, agent: &Agent)
 
 fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<bool> {
     let repo = &ctx.repo;
-    let (Some(branch), Some((landed, into)), Some(last)) =
-        (&agent.branch, &agent.landed, agent.landed_tip)
+    let (Some(branch), Some((_, into)), Some((landed, last))) =
+        (&agent.branch, &agent.landed, landed::last(repo, agent))
     else {
         return Ok(false);
     };
     let (Some(tip), Some(target)) = (repo.tip(branch)?.oid(), repo.branch_tip(into)?.oid()) else {
         return Ok(false);
     };
-    if repo.is_shallow() || ![*landed, last].iter().all(|oid| repo.has_object(*oid)) {
+    if repo.is_shallow() {
         return Ok(false);
     }
     let top = landed::top(repo, agent, tip)?;
     // As nearly always.
-    if top == last && histories.holds(repo, agent, target, *landed)? {
+    if top == last && histories.holds(repo, agent, target, landed)? {
         return Ok(false);
     }
     let since = histories::landed_tip(repo, agent, (target, top))?.filter(|last| *last != top);
@@ -359,10 +359,8 @@ struct NewWork {
 impl NewWork {
     /// The trees that are merged with `before` as their base: of a commit of the target and of the work.
     fn sides(self, repo: &Repo, agent: &Agent, ground: Oid, work: Oid) -> Result<[Oid; 2]> {
-        let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
         // Uncommitted changes that it started from did not land, and are on its branch all the same.
-        let ground = own_changes::put_on(repo, agent, ground)?.map_or_else(|| tree(ground), Ok)?;
-        Ok([ground, tree(work)?])
+        Ok([own_changes::put_on(repo, agent, ground)?, repo.read_commit(work)?.tree])
     }
 }
 
@@ -397,14 +395,9 @@ pub(crate) fn as_it_lands(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> R
 /// What is new in `work` since its last landing on `target`. `None` where none is proved or it was taken back, where the branch begins anew,
 /// and where git finds the right base itself because both sides hold the landing, or the tip that landed.
 fn new_work(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Option<NewWork>> {
-    let (Some((landed, _)), Some(tip)) = (&agent.landed, agent.landed_tip) else {
+    let Some((landed, tip)) = landed::last(repo, agent) else {
         return Ok(None);
     };
-    let landed = *landed;
-    // A shallow or partial clone may lack either; nothing can be proved then.
-    if ![landed, tip].iter().all(|oid| repo.has_object(*oid)) {
-        return Ok(None);
-    }
     let is_found = repo.is_ancestor(landed, work)?
         || repo.is_ancestor(tip, work)? && repo.is_ancestor(tip, target)?;
     // A row says which tip that was. It has to be the agent's own, and the landing has to be there.

@@ -540,8 +540,9 @@ const CONTROL_FILES: &[&str] = &[
 /// The globs of control files that a whitelist does not mean, each with the globs of the whitelist that name some of them: only what these
 /// match is in scope. `others` are further control files: those of agent hosts, and the directory of the repository's hooks.
 ///
-/// A whitelist of named directories and files is taken as it is. In one that reaches any directory a glob names a control file by matching a path of
-/// it, as `.config` does, or, where the control file or what the glob matches may lie in any directory, by matching nothing else: `.github/**` does not mean the `.gitattributes` that could be there, nor `**/*.yml` a workflow.
+/// A whitelist of named directories and files is taken as it is. In one that reaches any directory a glob names a control file by
+/// matching a path of it, as `.config` does, or, where the control file or what the glob matches may lie in any directory, by matching
+/// nothing else: `.github/**` does not mean the `.gitattributes` that could be there, nor `**/*.yml` a workflow.
 pub fn control_files(whitelist: &[Glob], others: impl IntoIterator<Item = String>) -> Opened {
     let begins_anywhere =
         |it: String| it.split('/').next().is_some_and(|it| it.contains(['*', '?', '[']));
@@ -550,22 +551,21 @@ pub fn control_files(whitelist: &[Glob], others: impl IntoIterator<Item = String
         return Opened::new();
     }
     let is_named_by = |control: &Glob, named: &Glob| {
-        let [own, denied] = [named, control].map(std::slice::from_ref);
-        let beyond = ScopeLanguage::new(own, denied);
+        let beyond = ScopeLanguage::new(std::slice::from_ref(named), std::slice::from_ref(control));
         let may_lie_anywhere = control.as_str().starts_with("**/") || is_anywhere(named);
         !may_lie_anywhere || beyond.intersection(&beyond) == Intersection::Empty
     };
     let texts = CONTROL_FILES.iter().map(|text| (*text).to_owned());
     let globs = texts.chain(others).filter_map(|text| Glob::parse(&text).ok());
-    let narrowed = globs.filter_map(|control| {
+    let narrowed = |control| {
         let met = whitelist.iter().filter(|glob| glob.is_bare() || may_meet(&control, glob));
         let met: Vec<&Glob> = met.collect();
         let named = met.iter().filter(|glob| !glob.is_bare() && is_named_by(&control, glob));
         let named: Vec<Glob> = named.map(|glob| (*glob).clone()).collect();
         // Of what every glob that reaches it names, nothing is left to deny.
         (named.len() < met.len()).then_some((control, named))
-    });
-    narrowed.collect()
+    };
+    globs.filter_map(narrowed).collect()
 }
 
 /// Whether some path may match both globs.

@@ -404,10 +404,7 @@ fn merged(
 fn require_in_scope(ctx: &Ctx, agent: &Agent, target: Oid, merged: Oid) -> Result<()> {
     let guard = ScopeGuard::around(&ctx.repo, agent.clone())?;
     // What its owner has not committed is not the agent's.
-    let before = match own_changes::put_on(&ctx.repo, agent, target)? {
-        Some(tree) => tree,
-        None => ctx.repo.read_commit(target)?.tree,
-    };
+    let before = own_changes::put_on(&ctx.repo, agent, target)?;
     let violations = guard.judge_landing(before, merged)?;
     if violations.is_empty() {
         return Ok(());

@@ -100,6 +100,14 @@ pub fn is_proved_elsewhere(repo: &Repo, agent: &Agent, tip: Option<Oid>) -> Resu
         && as_claimed(repo, agent, Some(last), true)?)
 }
 
+/// The commit by which an agent landed last, and the tip that it brought; `None` where either is not here, as in a shallow or partial clone: nothing
+/// can be proved then.
+pub fn last(repo: &Repo, agent: &Agent) -> Option<(Oid, Oid)> {
+    let (landed, _) = agent.landed.as_ref()?;
+    let last = (*landed, agent.landed_tip?);
+    (repo.has_object(last.0) && repo.has_object(last.1)).then_some(last)
+}
+
 /// The commit that holds all committed work of an agent whose branch is at `tip`: what landed last, where the branch stayed behind that, as
 /// that of a clone does.
 ///
@@ -320,13 +328,10 @@ fn first_look(
 
 /// What a branch changed since its last landing on `base`; nothing where it did not land, or begins anew.
 fn since_landing(repo: &Repo, agent: &Agent, base: Oid, tip: Oid) -> Result<Vec<Change>> {
-    let (Some((landed, _)), Some(last)) = (&agent.landed, agent.landed_tip) else {
+    let Some((landed, last)) = last(repo, agent).filter(|(_, last)| *last != tip) else {
         return Ok(Vec::new());
     };
-    if last == tip || ![*landed, last].iter().all(|oid| repo.has_object(*oid)) {
-        return Ok(Vec::new());
-    }
-    let from = if repo.is_ancestor(*landed, tip)? {
+    let from = if repo.is_ancestor(landed, tip)? {
         repo.merge_base(base, tip)?
     } else {
         goes_on_from(repo, agent, last, tip)?

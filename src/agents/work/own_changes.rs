@@ -17,7 +17,7 @@ use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::merge::Merge;
-use crate::store::landed::goes_on_from;
+use crate::store::landed::{self, goes_on_from};
 use crate::store::replay::RevertSearch;
 use crate::store::spawn_commit;
 
@@ -110,20 +110,20 @@ pub(crate) fn compared_with(repo: &Repo, work: &Work, tree: Oid) -> Result<(Oid,
     Ok((commit, tree.map_or_else(|| tree_of(commit), Ok)?))
 }
 
-/// A commit of a branch to land on as a tree, with the uncommitted changes that an agent started from; `None` where it started from a commit
-/// of a branch, or they conflict.
+/// The tree of a commit to land on, with the uncommitted changes that an agent started from, if it did and they do not conflict.
 ///
 /// # Errors
 /// As [`Repo::merge`].
-pub(crate) fn put_on(repo: &Repo, agent: &Agent, target: Oid) -> Result<Option<Oid>> {
+pub(crate) fn put_on(repo: &Repo, agent: &Agent, target: Oid) -> Result<Oid> {
+    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     let (Some(below), Some(base)) = (below(repo, agent)?, &agent.base) else {
-        return Ok(None);
+        return tree(target);
     };
-    Ok(match updated(repo, base.oid, below, Some(target))? {
-        BroughtAlong::AsStarted => Some(repo.read_commit(base.oid)?.tree),
-        BroughtAlong::Updated(tree) => Some(tree),
-        BroughtAlong::Conflict => None,
-    })
+    match updated(repo, base.oid, below, Some(target))? {
+        BroughtAlong::AsStarted => tree(base.oid),
+        BroughtAlong::Updated(merged) => Ok(merged),
+        BroughtAlong::Conflict => tree(target),
+    }
 }
 
 /// What uncommitted changes are once an update has brought a newer commit of the target.
@@ -175,12 +175,10 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
     };
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     // What landed before is on both sides, and so is what an update brought: neither is a difference to the base.
-    let landed = agent.landed_tip.zip(agent.landed.as_ref());
     let mut start = base.oid;
-    if let Some((tip, (landed, _))) = landed
-        && [tip, *landed].iter().all(|oid| repo.has_object(*oid))
+    if let Some((landed, tip)) = landed::last(repo, agent)
         && spawn_commit::is_held_by(repo, tip, agent)
-        && repo.is_ancestor(*landed, target)?
+        && repo.is_ancestor(landed, target)?
         && let Some(from) = goes_on_from(repo, agent, tip, work)?
     {
         start = from;

@@ -152,13 +152,12 @@ impl CloseReport {
             close.question = Some(format!("{left} {noun} not landed. What next?"));
             let push = (!moved.is_empty()).then(|| push(ctx, moved));
             let mend = decisions.iter().flat_map(|one| to_mend(one, options)).collect();
-            let left: Vec<_> = decisions.iter().filter(|one| has_not_landed(one)).collect();
-            let is_in_the_way = |one: &&TrainDecision| {
-                obstacle(one).is_some() && !is_empty(one) || is_undecided(one)
-            };
-            let how = if left.iter().any(is_in_the_way) {
+            let mut not_landed = decisions.iter().filter(|one| has_not_landed(one));
+            let is_in_the_way =
+                |one| obstacle(one).is_some() && !is_empty(one) || is_undecided(one);
+            let how = if not_landed.clone().any(is_in_the_way) {
                 "mend what is in the way of each, then land it"
-            } else if left.iter().all(|one| is_empty(one)) {
+            } else if not_landed.all(is_empty) {
                 "discard what changed nothing"
             } else {
                 "mend what the verdicts reject, then land it"
