@@ -439,6 +439,12 @@ fn new_work_lands_on_the_target_of_now_and_conflicts_with_that_alone() {
         // git itself would see the target's line as it was when the agent began, and no conflict.
         persons(&[(5, "5"), (20, "20")]);
         assert_eq!(agent.codes(), ["merge.conflict"], "{method}");
+        answer(&agent, "done", &[]);
+        // A person is told the same.
+        assert!(agent.repo.agent(&["report", "--html"]).status.success());
+        let page = agent.repo.path().join(".git/agents/cache/report.html");
+        let page = std::fs::read_to_string(page).expect("a page");
+        assert!(page.contains("its work conflicts with what has landed"), "{method}");
         persons(&[(20, "twenty")]);
         lands_as_shown(&agent, method, "src/list.txt\nsrc/one.rs");
         let text = agent.repo.git(["show", "main:src/list.txt"]) + "\n";

@@ -4,7 +4,7 @@
 use crate::agents::histories::Histories;
 use crate::agents::parallel::Queue;
 use crate::agents::scope_guard::Scopes;
-use crate::agents::work::{is_live, simulated, to_merge};
+use crate::agents::work::{AsItLands, as_it_lands, is_live, simulated};
 use crate::agents::{Ctx, ScopeGuard, Scratch, Work, parallel, work};
 use crate::domain::event::Verified;
 use crate::domain::evidence::Artefact;
@@ -195,8 +195,10 @@ pub(in crate::ops) fn conflicts(ctx: &Ctx, agent: &Agent, status: &WorkStatus) -
         None | Some(0) => tip,
         Some(_) => simulated(&ctx.repo, work.tree(&ctx)?, &[tip])?,
     };
-    let ours = to_merge(&ctx, agent, target, commit)?;
-    let merge = ctx.repo.merge(ours, target)?;
+    let merge = match as_it_lands(&ctx, agent, target, commit)? {
+        AsItLands::Merged(merge) => merge,
+        AsItLands::Commit(ours) => ctx.repo.merge(ours, target)?,
+    };
     Ok(matches!(merge.result, MergeResult::Conflicts { .. }))
 }
 

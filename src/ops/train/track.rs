@@ -2,8 +2,8 @@
 
 use crate::agents::branch_swap::moved;
 use crate::agents::scope_guard::Scopes;
-use crate::agents::work::{simulated, to_merge};
-use crate::agents::{Ctx, ScopeGuard, authority, own_changes, projects};
+use crate::agents::work::{AsItLands, as_it_lands, simulated};
+use crate::agents::{Ctx, ScopeGuard, authority, projects};
 use crate::domain::event::Verified;
 use crate::domain::evidence::{Conflict, TestBound};
 use crate::domain::project::Projects;
@@ -60,17 +60,17 @@ impl<'a> TrainCandidate<'a> {
     ) -> Result<TrainCandidate<'a>> {
         let (repo, base) = (&ctx.repo, ground.commit);
         let work = plan.work.commit(repo)?;
-        // An agent that began with changes of its owner lands without these.
-        let alone = own_changes::merged(repo, &plan.agent, base, work)?;
-        let work = match (alone, plan.method) {
-            // It was judged to merge, so what conflicts by now is another target.
-            (Some(merge), _) => {
-                let tree = merge.result.clean().ok_or_else(|| moved(&plan.target))?;
-                simulated(repo, tree, &[base])?
-            }
+        let work = match plan.method {
             // That one lands as it is, or not at all.
-            (None, Method::FfOnly) => work,
-            (None, Method::NoFf | Method::Squash) => to_merge(ctx, &plan.agent, base, work)?,
+            Method::FfOnly => work,
+            Method::NoFf | Method::Squash => match as_it_lands(ctx, &plan.agent, base, work)? {
+                AsItLands::Commit(stand_in) => stand_in,
+                // It was judged to merge, so what conflicts by now is another target.
+                AsItLands::Merged(merge) => {
+                    let tree = merge.result.clean().ok_or_else(|| moved(&plan.target))?;
+                    simulated(repo, tree, &[base])?
+                }
+            },
         };
         let guard = ScopeGuard::among(repo, plan.agent.clone(), scopes)?;
         let mut candidate = TrainCandidate {
