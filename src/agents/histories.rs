@@ -90,11 +90,11 @@ impl Histories {
         }
         // Where the target holds that tip, it is a fork like any other, and there may be a later one; so there is where an update has brought
         // the landing to the branch.
-        if let (Some(last), Some((landed, _))) =
-            (landed_tip(repo, agent, (target, tip))?, &agent.landed)
+        if let Some((landed, _)) = landed::last(repo, agent, target)?
+            && let Some(last) = landed_tip(repo, agent, (target, tip))?
             && last != tip
             && !repo.is_ancestor(last, target)?
-            && !repo.is_ancestor(*landed, tip)?
+            && !repo.is_ancestor(landed, tip)?
         {
             return Ok(last);
         }
@@ -201,12 +201,9 @@ pub(crate) fn landed_tip(
     agent: &Agent,
     (target, tip): (Oid, Oid),
 ) -> Result<Option<Oid>> {
-    let Some((landed, last)) = landed::last(repo, agent) else {
+    let Some((landed, last)) = landed::last(repo, agent, target)? else {
         return Ok(None);
     };
-    if !repo.is_ancestor(landed, target)? {
-        return Ok(None);
-    }
     let from = goes_on_from(repo, agent, last, tip)?;
     // What landed by its own commits or by a merge of them is not brought again, and most of it was never taken back.
     let is_squash = || -> Result<bool> {

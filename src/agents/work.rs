@@ -156,20 +156,20 @@ pub(crate) fn has_commits_since(ctx: &Ctx, histories: &Histories, agent: &Agent)
 
 fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<bool> {
     let repo = &ctx.repo;
-    let (Some(branch), Some((_, into)), Some((landed, last))) =
-        (&agent.branch, &agent.landed, landed::last(repo, agent))
+    let (Some(branch), Some((landed, into)), Some(last)) =
+        (&agent.branch, &agent.landed, agent.landed_tip)
     else {
         return Ok(false);
     };
     let (Some(tip), Some(target)) = (repo.tip(branch)?.oid(), repo.branch_tip(into)?.oid()) else {
         return Ok(false);
     };
-    if repo.is_shallow() {
+    if repo.is_shallow() || !repo.has_object(*landed) || !repo.has_object(last) {
         return Ok(false);
     }
     let top = landed::top(repo, agent, tip)?;
     // As nearly always.
-    if top == last && histories.holds(repo, agent, target, landed)? {
+    if top == last && histories.holds(repo, agent, target, *landed)? {
         return Ok(false);
     }
     let since = histories::landed_tip(repo, agent, (target, top))?.filter(|last| *last != top);
@@ -331,11 +331,12 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
     let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
     if (agent.landed.is_some() || agent.reverted.is_some() || on_another)
-        && !is_apart(repo, agent, work)?
+        && !landed::last(repo, agent, target)?
+            .map_or(Ok(false), |(_, tip)| is_apart(repo, agent, tip, work))?
     {
         // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch, unless
         // something landed in another form since.
-        let last = agent.landed_tip.filter(|_| new.is_some());
+        let last = new.map(|new| new.tip);
         let replay = Replay::of(repo, agent, target, work)?;
         if replay.is_begun(repo, target)?
             && last.map_or(Ok(true), |last| replay::is_held(repo, agent, target, last))?
@@ -347,11 +348,36 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     Ok(work)
 }
 
+/// The commit from which a branch goes on beyond what landed on `target` as a squash; `None` where nothing did, and where git finds what landed there
+/// itself.
+///
+/// # Errors
+/// As [`to_merge`].
+pub(crate) fn squashed_below(
+    ctx: &Ctx,
+    agent: &Agent,
+    target: Oid,
+    work: Oid,
+) -> Result<Option<Oid>> {
+    let repo = &ctx.repo;
+    let new = new_work(repo, agent, target, work)?.filter(|new| !new.is_apart);
+    match new {
+        Some(new) if !replay::is_held(repo, agent, target, new.tip)? => {
+            goes_on_from(repo, agent, new.tip, work)
+        }
+        _ => Ok(None),
+    }
+}
+
 /// What a branch has beyond its last landing.
 #[derive(Clone, Copy, Debug)]
 struct NewWork {
     /// The commit by which the rest came to the target.
     landed: Oid,
+    /// The tip that it brought.
+    tip: Oid,
+    /// Whether that [`is_apart`].
+    is_apart: bool,
     /// The tree from which the work goes on.
     before: Oid,
 }
@@ -395,31 +421,27 @@ pub(crate) fn as_it_lands(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> R
 /// What is new in `work` since its last landing on `target`. `None` where none is proved or it was taken back, where the branch begins anew,
 /// and where git finds the right base itself because both sides hold the landing, or the tip that landed.
 fn new_work(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Option<NewWork>> {
-    let Some((landed, tip)) = landed::last(repo, agent) else {
+    let Some((landed, tip)) = landed::last(repo, agent, target)? else {
         return Ok(None);
     };
     let is_found = repo.is_ancestor(landed, work)?
         || repo.is_ancestor(tip, work)? && repo.is_ancestor(tip, target)?;
-    // A row says which tip that was. It has to be the agent's own, and the landing has to be there.
-    let is_proved = repo.is_ancestor(landed, target)? && spawn_commit::is_held_by(repo, tip, agent);
+    // A row says which tip that was. It has to be the agent's own.
+    let is_proved = spawn_commit::is_held_by(repo, tip, agent);
     // What came since a landing that was taken back would be brought alone.
     let back = || RevertSearch::default().taken_back(repo, agent, target, work);
     if is_found || !is_proved || back()?.is_some() {
         return Ok(None);
     }
-    let before = before_new_work(repo, agent, (tip, is_apart(repo, agent, work)?), work)?;
-    Ok(before.map(|before| NewWork { landed, before }))
+    let is_apart = is_apart(repo, agent, tip, work)?;
+    let before = before_new_work(repo, agent, (tip, is_apart), work)?;
+    Ok(before.map(|before| NewWork { landed, tip, is_apart, before }))
 }
 
 /// Whether the tip that landed holds what was not committed then, on top of what the branch had: that of a run that went on while its work
 /// landed. It never was at that tip and has the work in its files, so what it takes away of it is work, too.
-fn is_apart(repo: &Repo, agent: &Agent, work: Oid) -> Result<bool> {
-    match agent.landed_tip.filter(|last| repo.has_object(*last)) {
-        Some(last) if !repo.is_ancestor(last, work)? => {
-            keep::is_kept_as(repo, last, &landed_at_work(agent))
-        }
-        _ => Ok(false),
-    }
+fn is_apart(repo: &Repo, agent: &Agent, tip: Oid, work: Oid) -> Result<bool> {
+    Ok(!repo.is_ancestor(tip, work)? && keep::is_kept_as(repo, tip, &landed_at_work(agent))?)
 }
 
 /// The tree from which work goes on beyond the tip that landed, which is the base of a merge of what came since; `None` where the branch begins

@@ -104,6 +104,8 @@ pub struct Agent {
     pub landed: Option<(Oid, String)>,
     /// The tip of its branch that landed so; absent in rows of old, and where another program landed it.
     pub landed_tip: Option<Oid>,
+    /// The commits that it landed as before, each with the tip that landed so, oldest first: a target may have lost the last one again.
+    pub landed_before: Vec<(Oid, Oid)>,
     /// What took its landing back by a commit on top, after which it has not landed again.
     pub reverted: Option<Reverted>,
     /// Its last run.
@@ -303,6 +305,7 @@ impl Agent {
             by_trains: Vec::new(),
             landed: None,
             landed_tip: None,
+            landed_before: Vec::new(),
             reverted: None,
             run: None,
             summary: None,
@@ -502,6 +505,8 @@ impl Agent {
                 self.verdict = Some(verdict.clone());
             }
             What::Merged { commit, into, tip, .. } => {
+                let before = self.landed.take().map(|(commit, _)| commit).zip(self.landed_tip);
+                self.landed_before.extend(before);
                 self.landed = Some((*commit, into.clone()));
                 self.landed_tip = *tip;
                 self.reverted = None;
@@ -542,11 +547,9 @@ impl Agent {
         self.doubt(sentence);
         self.origin_in_doubt = true;
     }
-}
 
-// What the runs of an agent do to it.
+    // What the runs of an agent do to it.
 
-impl Agent {
     /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
     /// counted as done and whose run failed.
     fn run_ended(&mut self, exited: &Exited) {
@@ -573,11 +576,9 @@ impl Agent {
         self.run.iter_mut().for_each(|run| run.is_lost = true);
         self
     }
-}
 
-// An agent of which only the spawn commit is known.
+    // An agent of which only the spawn commit is known.
 
-impl Agent {
     /// The agent that a spawn commit alone tells of, where no ledger has a row for it. Nothing is known of its life.
     pub fn without_row(
         spawn_commit: Oid,

@@ -100,12 +100,20 @@ pub fn is_proved_elsewhere(repo: &Repo, agent: &Agent, tip: Option<Oid>) -> Resu
         && as_claimed(repo, agent, Some(last), true)?)
 }
 
-/// The commit by which an agent landed last, and the tip that it brought; `None` where either is not here, as in a shallow or partial clone: nothing
-/// can be proved then.
-pub fn last(repo: &Repo, agent: &Agent) -> Option<(Oid, Oid)> {
-    let (landed, _) = agent.landed.as_ref()?;
-    let last = (*landed, agent.landed_tip?);
-    (repo.has_object(last.0) && repo.has_object(last.1)).then_some(last)
+/// The commit by which an agent landed last on what is at `target`, and the tip that it brought. A landing that was reset away there is none; of one
+/// that is not here, as in a shallow or partial clone, nothing can be proved.
+///
+/// # Errors
+/// `git-failed`.
+pub fn last(repo: &Repo, agent: &Agent, target: Oid) -> Result<Option<(Oid, Oid)>> {
+    let last = agent.landed.as_ref().map(|(landed, _)| *landed).zip(agent.landed_tip);
+    for landing in last.into_iter().chain(agent.landed_before.iter().rev().copied()) {
+        let is_here = repo.has_object(landing.0) && repo.has_object(landing.1);
+        if is_here && repo.is_ancestor(landing.0, target)? {
+            return Ok(Some(landing));
+        }
+    }
+    Ok(None)
 }
 
 /// The commit that holds all committed work of an agent whose branch is at `tip`: what landed last, where the branch stayed behind that, as
@@ -328,7 +336,7 @@ fn first_look(
 
 /// What a branch changed since its last landing on `base`; nothing where it did not land, or begins anew.
 fn since_landing(repo: &Repo, agent: &Agent, base: Oid, tip: Oid) -> Result<Vec<Change>> {
-    let Some((landed, last)) = last(repo, agent).filter(|(_, last)| *last != tip) else {
+    let Some((landed, last)) = last(repo, agent, base)?.filter(|(_, last)| *last != tip) else {
         return Ok(Vec::new());
     };
     let from = if repo.is_ancestor(landed, tip)? {

@@ -155,12 +155,19 @@ pub struct OwnCommits {
 /// As [`Replay::of`].
 pub fn own_commits(repo: &Repo, agent: &Agent, others: &[Oid], tip: Oid) -> Result<OwnCommits> {
     let (mut spawn, mut commits) = (None, Vec::new());
+    let mut is_carried = false;
     for oid in repo.commits_between(others, tip)? {
         let commit = repo.read_raw_commit(oid)?;
+        is_carried |= carried(&commit).is_some_and(|(spawn, _)| spawn == agent.spawn_commit);
         match spawn_text(repo, agent, oid, &commit)? {
             Some(text) => spawn = Some(text),
             None => commits.push((oid, commit)),
         }
+    }
+    // It lies below what landed of the branch already.
+    let own = agent.spawn_commit;
+    if spawn.is_none() && !is_carried && repo.has_object(own) {
+        spawn = spawn_text(repo, agent, own, &repo.read_raw_commit(own)?)?;
     }
     Ok(OwnCommits { spawn, commits })
 }

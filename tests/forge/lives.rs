@@ -219,6 +219,45 @@ fn a_stack_is_reviewed_lands_from_below_and_is_aimed_anew() {
 }
 
 #[test]
+fn what_goes_on_after_a_squash_of_the_forge_is_offered_without_what_landed() {
+    let forge = FakeForge::new("github.com");
+    let bare = &forge.hub.bare;
+    let (agent, branch) = ready(&forge, &[], "src/two.rs");
+    let shown = forge.json(&["show", &agent]);
+    fs::write(place(&shown).join("src/three.rs"), "work\n").expect("written");
+    forge.json(&["commit", &agent, "-m", "src/three.rs"]);
+    let done = || forge.json(&["mark", "done", &agent, "--summary", "so"]);
+    done();
+    forge.answers(LIST, "[]");
+    forge.answers(CLOSED, "[]");
+    opens(&forge, 7);
+    assert_eq!(forge.json(&["pr", &agent])["outcome"], "created");
+    lands(&forge, &[&branch], &["--squash"]);
+    assert_eq!(outcomes(&forge.json(&["pr", "--all"])), ["landed"]);
+    // It changes its mind about one file, and goes on with the other.
+    fs::remove_file(place(&shown).join("src/two.rs")).expect("removed");
+    fs::write(place(&shown).join("src/three.rs"), "more work\n").expect("written");
+    forge.json(&["commit", &agent, "-m", "another way"]);
+    done();
+    opens(&forge, 8);
+    assert_eq!(forge.json(&["pr", &agent])["outcome"], "created");
+    let own = ["log", "--format=%s", &format!("main..{branch}")];
+    assert_eq!(git_in(bare, own), "another way");
+    // Another commit of the target is no reason to push again.
+    let pushed = git_in(bare, ["rev-parse", &branch]);
+    forge.commit(bare, ("main", "main"), &[("more.txt", "more\n")]);
+    forge.answers(LIST, &json!([listed(8, &branch)]).to_string());
+    forge.answers("gh pr edit ", "");
+    assert_eq!(forge.json(&["pr", &agent])["outcome"], "updated");
+    assert_eq!(git_in(bare, ["rev-parse", &branch]), pushed);
+    lands(&forge, &[&branch], &["--squash"]);
+    let changed = git_in(bare, ["diff-tree", "-r", "--no-commit-id", "--name-status", "main"]);
+    assert_eq!(changed, "M\tsrc/three.rs\nD\tsrc/two.rs");
+    assert_eq!(outcomes(&forge.json(&["pr", "--all"])), ["landed"]);
+    assert_eq!(forge.json(&["show", &agent])["state"], "merged");
+}
+
+#[test]
 fn work_that_a_train_accepted_goes_through_the_queue_without_another_check() {
     let forge = FakeForge::new("github.com");
     let (bare, clone) = (&forge.hub.bare, &forge.clone);

@@ -311,6 +311,22 @@ fn a_landing_brings_what_came_since_the_last_one_however_the_ones_before_landed(
     }
 }
 
+#[test]
+fn a_landing_before_one_that_the_target_lost_again_is_the_last() {
+    for method in ["--no-ff", "--squash"] {
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        landed(&agent, method);
+        let before = agent.repo.git(["rev-parse", "main"]);
+        commit(&agent, "src/two.rs");
+        landed(&agent, method);
+        agent.repo.git(["reset", "--quiet", "--hard", before.trim()]);
+        removed(&agent, "src/one.rs");
+        commit(&agent, "src/three.rs");
+        lands_as_shown(&agent, method, "src/one.rs\nsrc/three.rs\nsrc/two.rs");
+    }
+}
+
 /// Another commit on the target, which the branch gets.
 fn rebased(agent: &Agent) {
     agent.repo.write("docs/new.md", "a person's\n");

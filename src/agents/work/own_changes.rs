@@ -11,7 +11,7 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::histories;
-use crate::agents::work::{Work, is_apart, merge_of_trees, new_work, uncommitted};
+use crate::agents::work::{Work, merge_of_trees, new_work, uncommitted};
 use crate::agents::worktree::AgentWorktree;
 use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
@@ -103,9 +103,9 @@ pub(crate) fn compared_with(repo: &Repo, work: &Work, tree: Oid) -> Result<(Oid,
     // What a run took away of its uncommitted work that had landed is named.
     if let (Some(tip), Some(target)) = (work.tip, work.target_tip)
         && tree.is_none()
-        && is_apart(repo, &work.agent, tip)?
     {
-        tree = new_work(repo, &work.agent, target, tip)?.map(|new| new.before);
+        let new = new_work(repo, &work.agent, target, tip)?;
+        tree = new.filter(|new| new.is_apart).map(|new| new.before);
     }
     Ok((commit, tree.map_or_else(|| tree_of(commit), Ok)?))
 }
@@ -176,9 +176,8 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
     let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     // What landed before is on both sides, and so is what an update brought: neither is a difference to the base.
     let mut start = base.oid;
-    if let Some((landed, tip)) = landed::last(repo, agent)
+    if let Some((_, tip)) = landed::last(repo, agent, target)?
         && spawn_commit::is_held_by(repo, tip, agent)
-        && repo.is_ancestor(landed, target)?
         && let Some(from) = goes_on_from(repo, agent, tip, work)?
     {
         start = from;

@@ -151,30 +151,32 @@ fn merged_onto(repo: &Repo, below: Oid, target: Oid, tip: Oid) -> Result<Option<
     merged_trees(repo, tree(left)?, [tree(target)?, tree(tip)?])
 }
 
-/// What is pushed of such a branch onto `target`. A remote that has it on an earlier commit of the target keeps it there: a target that
-/// moves is no reason to push again.
+/// What is pushed onto `target` of a branch whose beginning, as `begins` gives it for a commit of the target, is there in another form; `None` where it
+/// is not. A remote that has the branch on an earlier commit of the target keeps it there: a target that moves is no reason to push again.
 ///
 /// # Errors
-/// Those of reading and writing objects.
+/// Those of `begins`, of reading and of writing objects.
 pub(crate) fn offered(
-    ctx: &Ctx,
+    repo: &Repo,
     agent: &Agent,
-    below: Oid,
+    begins: impl Fn(Oid) -> Result<Option<Oid>>,
     (there, target): (Option<Oid>, Oid),
     tip: Oid,
-) -> Result<Replay> {
-    let repo = &ctx.repo;
+) -> Result<Option<Replay>> {
+    let Some(below) = begins(target)? else {
+        return Ok(None);
+    };
     if let Some(there) = there.filter(|there| repo.has_object(*there))
         && let Some(ground) = replay::ground(repo, agent, there)?
         && repo.is_ancestor(ground, target)?
-        && landed_below(ctx, agent, ground)? == Some(below)
+        && begins(ground)? == Some(below)
     {
         let earlier = rebased(repo, agent, below, ground, tip)?;
         if earlier.holds(there) {
-            return Ok(earlier);
+            return Ok(Some(earlier));
         }
     }
-    rebased(repo, agent, below, target, tip)
+    rebased(repo, agent, below, target, tip).map(Some)
 }
 
 /// The agent's own commits one after the other on top of `target`; where they do not apply so, one commit with all that they change.

@@ -451,10 +451,10 @@ fn landing_commit(
     let parents = match plan.method {
         Method::NoFf => {
             // What it was built upon is there already where that has landed in another form, and does not come again.
-            let replay = match stacked::landed_below(ctx, &plan.agent, below)? {
-                Some(under) => stacked::offered(ctx, &plan.agent, under, (None, below), tip)?,
-                None => Replay::to_land(repo, &plan.agent, below, tip)?,
-            };
+            let begins = |target| stacked::landed_below(ctx, &plan.agent, target);
+            let replay = stacked::offered(repo, &plan.agent, begins, (None, below), tip)?;
+            let replay =
+                replay.map_or_else(|| Replay::to_land(repo, &plan.agent, below, tip), Ok)?;
             replay.write(repo)?;
             replay.copy_notes(repo)?;
             if replay.tip != tip {

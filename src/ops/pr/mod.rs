@@ -19,7 +19,7 @@ use crate::agents::lookup::{self, remote_name};
 use crate::agents::own_checkout::require_own_branch;
 use crate::agents::projects::owners_in;
 use crate::agents::work::uncommitted::beside_landed;
-use crate::agents::work::{stacked, tip_of};
+use crate::agents::work::{squashed_below, stacked, tip_of};
 use crate::agents::worktree::AgentWorktree;
 use crate::agents::{at_work, crash_recovery, layered, own_changes, task_copy, worktree};
 use crate::domain::agent::Agent;
@@ -190,9 +190,14 @@ pub fn plan(
         require_start(ctx, &agent, &remote, (&target, onto), verdict.tip, is_published)?;
     }
     let mut is_ours = there.is_some_and(|oid| replay.holds(oid));
-    // Where the work below has landed as a squash, its commits are no part of what is offered.
-    if is_aimed_anew && let Some(below) = stacked::landed_below(ctx, &agent, onto)? {
-        replay = stacked::offered(ctx, &agent, below, (there, onto), verdict.tip)?;
+    // Where a part of it or the work below has landed as a squash, its commits are no part of what is offered.
+    let begins = |target| match squashed_below(ctx, &agent, target, verdict.tip)? {
+        None if is_aimed_anew => stacked::landed_below(ctx, &agent, target),
+        own => Ok(own),
+    };
+    let offered = stacked::offered(&ctx.repo, &agent, begins, (there, onto), verdict.tip)?;
+    if let Some(offered) = offered {
+        replay = offered;
         is_ours |= there.is_some_and(|oid| replay.holds(oid));
     }
     if let Some(oid) = there
