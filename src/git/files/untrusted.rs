@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -43,7 +43,7 @@ fn open_sized(top: &Path, relative: &Path) -> Option<(File, u64)> {
     Some((file, metadata.len()))
 }
 
-fn open_in(parent: &OwnedFd, name: &OsStr) -> Option<(File, Metadata)> {
+fn open_in(parent: impl AsFd, name: &OsStr) -> Option<(File, Metadata)> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     // A FIFO is opened without waiting for its other end.
     let file = openat(parent, name, flags | OFlags::NONBLOCK, Mode::empty()).ok()?;
@@ -198,14 +198,14 @@ pub(in crate::git) fn content(top: &Path, relative: &Path, limit: u64) -> Option
 
 /// As [`open`], for a file by its path: what leads to its directory is trusted.
 pub fn open_at(path: &Path) -> Option<File> {
-    let directory = fs::canonicalize(path.parent()?).ok()?;
-    open(&directory, Path::new(path.file_name()?))
+    // `O_NOFOLLOW` holds for the last part alone.
+    open_in(CWD, path.as_os_str()).map(|(file, _)| file)
 }
 
 /// As [`read`], for a file as in [`open_at`].
 pub fn read_at(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    let directory = fs::canonicalize(path.parent()?).ok()?;
-    read(&directory, Path::new(path.file_name()?), limit)
+    let (file, metadata) = open_in(CWD, path.as_os_str())?;
+    read_all(file, metadata.len(), limit)
 }
 
 /// Whether the file of an object is there and does not begin as deflated data does (RFC 1950): a power loss leaves no or other bytes.
