@@ -263,7 +263,7 @@ pub fn nearest(repo: &Repo, commit: Oid, globs: &[Glob]) -> Result<Vec<String>> 
 
 /// The instructions in the deepest directory of this path that has some.
 fn above(repo: &Repo, commit: Oid, place: &str) -> Result<Option<String>> {
-    let mut entries = repo.read_tree(repo.read_commit(commit)?.tree)?;
+    let mut entries = repo.read_tree(repo.tree_of(commit)?)?;
     let mut directory = String::new();
     let mut nearest = None;
     let mut parts = place.split('/');

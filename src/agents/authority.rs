@@ -329,7 +329,7 @@ pub(crate) fn unseen(
     if ctx.ledger().last_with_branch(target)?.is_some() {
         return why(format!("would land on {}, an agent's branch", branch_name(target)));
     }
-    let base = ctx.repo.read_commit(base)?.tree;
+    let base = ctx.repo.tree_of(base)?;
     if let Some(path) = changed_control_file(&ctx.repo, base, tree)? {
         return why(format!("changes {}, which decides what programs do here", Quoted(&path)));
     }

@@ -65,7 +65,7 @@ impl CheckLayer {
             place: place.path.to_owned(),
         };
         let before = Oid::from_hex(&base.record.tree).ok_or_else(none)?;
-        if ctx.repo.read_commit(commit)?.tree == before {
+        if ctx.repo.tree_of(commit)? == before {
             return Ok(laid);
         }
         let scratch = ctx.temporary_place();

@@ -76,7 +76,7 @@ impl<'a> CheckRoom<'a> {
         let CheckRequest { commit, setup, .. } = request;
         let (stage, path, is_set_up) = match request.place {
             Some(place) => {
-                let tree = ctx.repo.read_commit(commit)?.tree;
+                let tree = ctx.repo.tree_of(commit)?;
                 let is_able = matches!(request.fence.1, Enforcement::Fenced(level) if level.namespaces == Namespaces::Processes);
                 let base =
                     if request.for_commands && is_able { setup.base(ctx, tree)? } else { None };

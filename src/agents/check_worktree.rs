@@ -499,7 +499,7 @@ impl CheckSetup {
         if self.run.is_empty() || self.pool {
             return Ok(());
         }
-        let tree = ctx.repo.read_commit(commit)?.tree;
+        let tree = ctx.repo.tree_of(commit)?;
         // A base is made without a fence.
         if !self.may_be_layered(ctx, tree)?
             || self.trusted(ctx)? != Some(commit)

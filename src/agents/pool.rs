@@ -232,7 +232,7 @@ impl Slot {
         if let Some(made) = record.made.as_deref().and_then(Oid::from_hex) {
             let now = look(ctx, commit, &self.place(&self.path), None, false)?.1.tree;
             let now = now.unwrap_or(tree);
-            let before = ctx.repo.read_commit(old)?.tree;
+            let before = ctx.repo.tree_of(old)?;
             // What set-up left is at other paths than what the move changed, so it is what it was, or a person wrote beside it.
             if ctx.repo.differences(before, made)? != ctx.repo.differences(tree, now)? {
                 let what = format!("{} was edited while it was moved", self.name);
@@ -283,7 +283,7 @@ impl Slot {
     /// Whether all that is staged is as the files have it.
     fn stages_only(&self, ctx: &Ctx, files: &Path, commit: Oid, tree: Oid) -> Result<bool> {
         let checkout = linked_at(&ctx.repo, &self.name, files, &ctx.temporary_place())?;
-        let before = ctx.repo.read_commit(commit)?.tree;
+        let before = ctx.repo.tree_of(commit)?;
         let staged = ctx.repo.differences(before, checkout.staged_tree(&ctx.repo)?)?;
         let all = ctx.repo.differences(before, tree)?;
         Ok(staged.iter().all(|one| all.contains(one)))
@@ -358,7 +358,7 @@ impl Slot {
         let made = record.map(|record| record.made.as_ref().unwrap_or(&record.tree));
         let made = match made.and_then(|made| Oid::from_hex(made)) {
             Some(made) => made,
-            None => ctx.repo.read_commit(base)?.tree,
+            None => ctx.repo.tree_of(base)?,
         };
         kept_worktree::keep_all(ctx, &self.place(files), base, made)
     }

@@ -365,7 +365,7 @@ pub fn catch_up(ctx: &Ctx, agent: &Agent, seen: Oid) -> Result<()> {
     for checkout in ctx.checkouts(branch)? {
         let scratch = branch_swap::index_scratch(&ctx.repo)?;
         let is_at = |commit: Oid| -> Result<bool> {
-            Ok(checkout.staged_tree(&ctx.repo)? == ctx.repo.read_commit(commit)?.tree)
+            Ok(checkout.staged_tree(&ctx.repo)? == ctx.repo.tree_of(commit)?)
         };
         if !ctx.repo.is_ancestor(seen, now)? {
             // A person may have brought it there.

@@ -105,7 +105,7 @@ impl<'r> ScopeGuard<'r> {
         Ok(ScopeGuard {
             boundary: boundary(repo, &policy, scopes).map_err(broken)?,
             links: Rc::clone(&scopes.links),
-            base_tree: repo.read_commit(base)?.tree,
+            base_tree: repo.tree_of(base)?,
             repo,
             agent,
             policy,

@@ -96,8 +96,8 @@ impl Work {
             return Ok(Vec::new());
         };
         let fork = histories.fork(repo, &self.agent, self.target_tip, self.tip)?;
-        let fork = repo.read_commit(fork)?.tree;
-        let changes = repo.tree_changes(&[fork], repo.read_commit(tip)?.tree)?;
+        let fork = repo.tree_of(fork)?;
+        let changes = repo.tree_changes(&[fork], repo.tree_of(tip)?)?;
         Ok(self.without_bundle(changes))
     }
 
@@ -113,7 +113,7 @@ impl Work {
         };
         match uncommitted {
             Some(tree) => Ok(tree),
-            None => Ok(ctx.repo.read_commit(tip)?.tree),
+            None => ctx.repo.tree_of(tip),
         }
     }
 
@@ -175,10 +175,9 @@ fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<boo
     let since = histories::landed_tip(repo, agent, (target, top))?.filter(|last| *last != top);
     // A branch that was rebased upon what has landed, or set to that, adds nothing to it. One that goes on from the tip that landed is
     // asked about below: the commit that takes all of it back has the tree that it began with.
-    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     if since.is_none()
         && let Some(fork) = repo.merge_base(target, top)?
-        && tree(fork)? == tree(top)?
+        && repo.tree_of(fork)? == repo.tree_of(top)?
     {
         return Ok(false);
     }
@@ -192,7 +191,7 @@ fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<boo
         // What came since is merged as it would land, with the tip that landed as its base.
         let work = to_merge(&apart, agent, target, top)?;
         if let Some(merged) = apart.repo.merge(target, work)?.result.clean() {
-            return Ok(merged != tree(target)?);
+            return Ok(merged != repo.tree_of(target)?);
         }
     }
     Ok(!landed::as_claimed(&apart.repo, agent, Some(tip), false)?)
@@ -213,7 +212,7 @@ pub(crate) fn left_to_land(
         return Ok(spawn_commit::without(repo, agent.spawn_commit, own));
     };
     // Brought up to date since, it has nothing that the target has not.
-    if repo.read_commit(target)?.tree == repo.read_commit(tip)?.tree {
+    if repo.tree_of(target)? == repo.tree_of(tip)? {
         return Ok(0);
     }
     let new: HashSet<Oid> = repo.commits_between(&[last], tip)?.into_iter().collect();
@@ -303,7 +302,7 @@ pub(crate) fn tree_to_judge(
     let place = AgentWorktree::new(worktree.to_owned(), worktree::admin_dir(&ctx.repo, agent.id));
     match uncommitted_tree(ctx, agent, tip, &place, policy.bundle_dir.as_deref())? {
         Some(tree) => Ok(tree),
-        None => Ok(ctx.repo.read_commit(tip)?.tree),
+        None => ctx.repo.tree_of(tip),
     }
 }
 
@@ -386,7 +385,7 @@ impl NewWork {
     /// The trees that are merged with `before` as their base: of a commit of the target and of the work.
     fn sides(self, repo: &Repo, agent: &Agent, ground: Oid, work: Oid) -> Result<[Oid; 2]> {
         // Uncommitted changes that it started from did not land, and are on its branch all the same.
-        Ok([own_changes::put_on(repo, agent, ground)?, repo.read_commit(work)?.tree])
+        Ok([own_changes::put_on(repo, agent, ground)?, repo.tree_of(work)?])
     }
 }
 
@@ -452,17 +451,20 @@ fn before_new_work(
     (tip, is_apart): (Oid, bool),
     work: Oid,
 ) -> Result<Option<Oid>> {
-    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     let below = repo.read_commit(tip)?.parents.first().copied().filter(|_| is_apart);
     let Some(below) = below else {
-        return goes_on_from(repo, agent, tip, work)?.map(tree).transpose();
+        return goes_on_from(repo, agent, tip, work)?.map(|oid| repo.tree_of(oid)).transpose();
     };
     match goes_on_from(repo, agent, below, work)? {
-        Some(from) if from == below => tree(tip).map(Some),
+        Some(from) if from == below => repo.tree_of(tip).map(Some),
         // What was committed and is dropped now stays; what was not, and is gone, was taken away.
         Some(from) => {
-            let both = merged_trees(repo, tree(below)?, [tree(from)?, tree(tip)?])?;
-            both.map_or_else(|| tree(from), Ok).map(Some)
+            let both = merged_trees(
+                repo,
+                repo.tree_of(below)?,
+                [repo.tree_of(from)?, repo.tree_of(tip)?],
+            )?;
+            both.map_or_else(|| repo.tree_of(from), Ok).map(Some)
         }
         None => Ok(None),
     }

@@ -231,7 +231,7 @@ impl Checkout {
         self.undo_interrupted(repo)?;
         // The fast look comes first: git's rehearsal reads and refreshes the whole index, which in
         // a large worktree costs more than everything else here.
-        let look = self.look(repo, (repo.read_commit(old)?.tree, new_tree), scratch);
+        let look = self.look(repo, (repo.tree_of(old)?, new_tree), scratch);
         let _ = fs::remove_file(scratch);
         if look?.is_some() {
             return Ok(());
@@ -265,8 +265,8 @@ impl Checkout {
         reached: &dyn Fn(&str),
     ) -> Result<LandingNote> {
         self.require_files()?;
-        let new_tree = repo.read_commit(new)?.tree;
-        let trees = (repo.read_commit(old)?.tree, new_tree);
+        let new_tree = repo.tree_of(new)?;
+        let trees = (repo.tree_of(old)?, new_tree);
         // The killed landing is undone before the new note is written, because both are the same
         // file: the new one would overwrite the trees that say what to undo.
         self.undo_interrupted(repo)?;
@@ -286,7 +286,7 @@ impl Checkout {
     /// # Errors
     /// `target-dirty`, naming the paths; `lock-timeout`; `git-failed`, `io`, `disk-full`.
     pub fn carry_back(&self, repo: &Repo, (old, new): (Oid, Oid), note: LandingNote) -> Result<()> {
-        let old_tree = repo.read_commit(old)?.tree;
+        let old_tree = repo.tree_of(old)?;
         let moved = self.carry_by_git(Way::between(repo, new, old, old_tree)?, None);
         drop(note);
         moved

@@ -402,8 +402,8 @@ impl Repo {
         let [base] = bases[..] else {
             return Ok(None);
         };
-        let base_tree = self.read_commit(from_git2(base))?.tree;
-        let written = self.written(base_tree, self.read_commit(from_git2(theirs))?.tree)?;
+        let base_tree = self.tree_of(from_git2(base))?;
+        let written = self.written(base_tree, self.tree_of(from_git2(theirs))?)?;
         Ok(written.map(|written| Fork { base_tree, written }))
     }
 

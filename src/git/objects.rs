@@ -221,6 +221,14 @@ impl Repo {
         Ok([parse(left, one)?, parse(right, two)?])
     }
 
+    /// The tree of a commit.
+    ///
+    /// # Errors
+    /// As [`Repo::read_commit`].
+    pub fn tree_of(&self, commit: Oid) -> Result<Oid> {
+        self.read_commit(commit).map(|commit| commit.tree)
+    }
+
     /// A commit.
     ///
     /// # Errors

@@ -60,7 +60,7 @@ pub fn staged_in(repo: &Repo, salvage: &Commit) -> Result<Oid> {
     let Some(index) = salvage.parents.get(1).or(salvage.parents.first()) else {
         return Ok(salvage.tree);
     };
-    let staged = repo.read_commit(*index)?.tree;
+    let staged = repo.tree_of(*index)?;
     let mut moved = repo.differences(staged, salvage.tree)?;
     let is_link = |side: &Option<(u32, Oid)>| side.is_some_and(|(mode, _)| mode == GITLINK);
     moved.retain(|one| is_link(&one.old) && is_link(&one.new));

@@ -209,7 +209,7 @@ fn amended(ctx: &Ctx, agent: &Agent, old: &Policy, options: &AmendOptions) -> Re
     let scratch = Scratch::make(ctx, "amend")?;
     let apart = ctx.with_scratch_objects(scratch.path())?;
     let work = Work::look_up(&apart, agent.clone()).and_then(|work| work.tree(&apart));
-    let base_tree = apart.repo.read_commit(base.oid)?.tree;
+    let base_tree = apart.repo.tree_of(base.oid)?;
     let trees: Vec<Oid> = [base_tree].into_iter().chain(work.ok()).collect();
     spell_out_directories(&apart.repo, &trees, &mut task.whitelist, false)?;
     let mut seen = HashSet::new();

@@ -102,7 +102,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     };
     ctx.reached("committed");
     // The row.
-    let tree = ctx.repo.read_commit(commit)?.tree;
+    let tree = ctx.repo.tree_of(commit)?;
     let what = What::Committed { commit, tree };
     // The commit is made whatever the row says by now; a row that takes no commit any more must not
     // get one.
@@ -198,7 +198,7 @@ fn require_message(ctx: &Ctx, message: &str) -> Result<()> {
 
 /// Lets the index hold what the branch does.
 fn unstage(ctx: &Ctx, place: &Checkout, tip: Oid) -> Result<()> {
-    place.stage(ctx.repo.read_commit(tip)?.tree)
+    place.stage(ctx.repo.tree_of(tip)?)
 }
 
 /// Has git commit, with the hooks of the repository that may run. Work that was not staged is staged first.

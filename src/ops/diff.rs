@@ -87,7 +87,7 @@ pub fn diff(ctx: &Ctx, who: &str, since: Option<&Since>) -> Result<DiffReport> {
         base: BaseReport { refname: None, oid: base.to_hex() },
         since: since.map(Oid::to_hex),
         tip: tip.to_hex(),
-        has_uncommitted: tree != ctx.repo.read_commit(tip)?.tree,
+        has_uncommitted: tree != ctx.repo.tree_of(tip)?,
         tree: tree.to_hex(),
         changes: changes
             .iter()

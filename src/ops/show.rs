@@ -236,7 +236,7 @@ pub(super) fn diff_counts(
     };
     let beside = scratch.as_ref().map(|it| ctx.with_scratch_objects(it.path())).transpose()?;
     let ctx = beside.as_ref().unwrap_or(ctx);
-    let tree = if is_clean { ctx.repo.read_commit(tip)?.tree } else { work.tree(ctx)? };
+    let tree = if is_clean { ctx.repo.tree_of(tip)? } else { work.tree(ctx)? };
     let (_, before) = own_changes::compared_with(&ctx.repo, &work, tree)?;
     let counts = ctx.repo.diff_counts(before, tree)?;
     Ok(Some(DiffCountsReport {
@@ -437,8 +437,7 @@ pub fn agent_trace(ctx: &Ctx, who: &str) -> Result<Value> {
     let ledger = ctx.ledger();
     let agent = lookup::agent_or_landed(ctx, &ledger, who)?;
     let (before, revision) = commits(ctx, &agent)?;
-    let tree = |commit| Ok::<_, Error>(ctx.repo.read_commit(commit)?.tree);
-    let lines = ctx.repo.added_lines(tree(before)?, tree(revision)?)?;
+    let lines = ctx.repo.added_lines(ctx.repo.tree_of(before)?, ctx.repo.tree_of(revision)?)?;
     let time = rfc3339(agent.updated);
     let events = ledger.events(agent.spawn_commit)?;
     let model = model(&events);

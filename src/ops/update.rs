@@ -298,7 +298,7 @@ impl UpdatePlan {
         let mut paths: BTreeSet<Vec<u8>> = staged.map(|change| change.path).collect();
         let (changes, tree) = uncommitted::work_to_commit(ctx, &fence, &place.top, &place.git_dir)?;
         let is_other: HashSet<Vec<u8>> = ctx.repo.changed_paths(merged, tree)?;
-        let before = ctx.repo.read_commit(self.tip)?.tree;
+        let before = ctx.repo.tree_of(self.tip)?;
         let is_brought: HashSet<Vec<u8>> = ctx.repo.changed_paths(before, merged)?;
         let others = changes.into_iter().filter(|Change { path, kind, .. }| {
             // What the merge brings and is missing on the disk was about to be written when an
@@ -333,7 +333,7 @@ impl UpdatePlan {
         let baseline = facts::of_agent(&ctx.repo, &self.agent)?;
         let known = baseline.iter().flat_map(Baseline::differences);
         // One look does not name all of them: a new file that is in the way is found before a changed one.
-        let before = ctx.repo.read_commit(self.tip)?.tree;
+        let before = ctx.repo.tree_of(self.tip)?;
         let is_brought: HashSet<Vec<u8>> = ctx.repo.changed_paths(before, merged)?;
         let blocking = known.filter(|change| is_brought.contains(&change.path));
         let (changed, new): (Vec<_>, Vec<_>) = blocking.partition(|change| change.old.is_some());

@@ -46,7 +46,7 @@ impl Line {
     /// # Errors
     /// `repo-corrupt`.
     pub fn of(repo: &Repo, parent: Oid, commit: Oid) -> Result<Line> {
-        let trees = (repo.read_commit(parent)?.tree, repo.read_commit(commit)?.tree);
+        let trees = (repo.tree_of(parent)?, repo.tree_of(commit)?);
         Ok(Line { commit, parent, trees, paths: repo.changed_paths(trees.0, trees.1)? })
     }
 }
@@ -145,13 +145,12 @@ pub fn goes_on_from(repo: &Repo, agent: &Agent, last: Oid, tip: Oid) -> Result<O
         let is_own = fork.map_or(Ok(false), |fork| repo.is_ancestor(agent.spawn_commit, fork))?;
         return Ok(fork.filter(|_| is_own));
     };
-    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     // Of several with one tree the newest counts.
-    let own = own.into_iter().rev().map(|oid| Ok((tree(oid)?, oid)));
+    let own = own.into_iter().rev().map(|oid| Ok((repo.tree_of(oid)?, oid)));
     let own: HashMap<Oid, Oid> = own.collect::<Result<_>>()?;
-    let nothing = [tree(ground)?, tree(own_ground)?];
+    let nothing = [repo.tree_of(ground)?, repo.tree_of(own_ground)?];
     for oid in landed {
-        let tree = tree(oid)?;
+        let tree = repo.tree_of(oid)?;
         if let Some(same) = own.get(&tree).filter(|_| !nothing.contains(&tree)) {
             return Ok(Some(*same));
         }
@@ -293,8 +292,7 @@ fn first_look(
     if holds_target && base != tip || is_only_the_targets(repo, agent, (base, is_held), tip)? {
         return not;
     }
-    let tree_of = |commit| Ok::<_, Error>(repo.read_commit(commit)?.tree);
-    let (tree, now, then) = (tree_of(tip)?, tree_of(base)?, tree_of(began.oid)?);
+    let (tree, now, then) = (repo.tree_of(tip)?, repo.tree_of(base)?, repo.tree_of(began.oid)?);
     let changes = repo.tree_changes(&[then], tree)?;
     if changes.is_empty() {
         // As after the landing of a commit that takes back what landed before. Nothing can be lost of work that is no change.
@@ -344,8 +342,9 @@ fn since_landing(repo: &Repo, agent: &Agent, base: Oid, tip: Oid) -> Result<Vec<
     } else {
         goes_on_from(repo, agent, last, tip)?
     };
-    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    from.map_or(Ok(Vec::new()), |from| repo.tree_changes(&[tree(from)?], tree(tip)?))
+    from.map_or(Ok(Vec::new()), |from| {
+        repo.tree_changes(&[repo.tree_of(from)?], repo.tree_of(tip)?)
+    })
 }
 
 /// Whether a tip has nothing but what came from the target, `base`: by an update or a rebase, or because the branch was set to a commit of
@@ -376,7 +375,7 @@ fn is_only_the_targets(
             [parent, merged] if is_below(merged)? => (parent, merged),
             _ => return Ok(false),
         };
-        if repo.read_commit(from)?.tree != commit.tree {
+        if repo.tree_of(from)? != commit.tree {
             return Ok(false);
         }
         // What a rebase made of the first commit.
@@ -412,7 +411,7 @@ fn is_brought(repo: &Repo, agent: &Agent, tip: Oid, base: Oid) -> Result<bool> {
         return Ok(false);
     };
     // An empty commit equals the merge of any work that is there already.
-    if repo.read_commit(*parent)?.tree == landing.tree || !repo.is_ancestor(*commit, base)? {
+    if repo.tree_of(*parent)? == landing.tree || !repo.is_ancestor(*commit, base)? {
         return Ok(false);
     }
     Ok(repo.clean_merges(*parent, &[tip])? == [Some(landing.tree)])
@@ -420,7 +419,7 @@ fn is_brought(repo: &Repo, agent: &Agent, tip: Oid, base: Oid) -> Result<bool> {
 
 /// What merges and the branch's own commits tell.
 fn look_closer(repo: &Repo, tip: Oid, works: &[UnlandedWork]) -> Result<Vec<bool>> {
-    let tree = repo.read_commit(tip)?.tree;
+    let tree = repo.tree_of(tip)?;
     let tips: Vec<Oid> = works.iter().map(|work| work.tip).collect();
     let merged = repo.clean_merges(tip, &tips)?;
     let unsaid = works.iter().zip(&merged).filter(|(work, tree)| tree.is_none() || work.goes_on);

@@ -156,7 +156,7 @@ impl CommitStep {
         let Some(fork) = repo.merge_base(self.before.oid, tip)? else {
             return Ok(false);
         };
-        let (old, new) = (repo.read_commit(fork)?.tree, repo.read_commit(tip)?.tree);
+        let (old, new) = (repo.tree_of(fork)?, repo.tree_of(tip)?);
         // The cheaper question first: the other one takes a merge.
         if repo.patch_id(old, new)? == repo.patch_id(self.before.tree, self.commit.tree)? {
             return Ok(true);
@@ -173,7 +173,7 @@ fn is_in(repo: &Repo, tip: Oid, step: &CommitStep) -> bool {
 }
 
 fn paths(repo: &Repo, start: Oid, tip: Oid) -> Result<Paths> {
-    let (old, new) = (repo.read_commit(start)?.tree, repo.read_commit(tip)?.tree);
+    let (old, new) = (repo.tree_of(start)?, repo.tree_of(tip)?);
     repo.changed_paths(old, new)
 }
 

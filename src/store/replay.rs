@@ -110,9 +110,8 @@ impl Replay {
     fn own_changes(&self, repo: &Repo, start: Oid, tip: Oid) -> Result<Vec<Vec<Oid>>> {
         let mut own = Vec::new();
         for commit in repo.line(start, tip).into_iter().flatten() {
-            let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
             let [parent] = commit.parents[..] else { continue };
-            if tree(parent)? != tree(commit.oid)? {
+            if repo.tree_of(parent)? != repo.tree_of(commit.oid)? {
                 let stands = self.commits.iter().filter(|(old, ..)| *old == commit.oid);
                 own.push(stands.map(|(_, new, _)| *new).chain([commit.oid]).collect());
             }
@@ -188,7 +187,7 @@ impl<'o> ReplayLine<'o> {
     /// `repo-corrupt`.
     pub fn on(repo: &Repo, target: Oid, own: &'o OwnCommits) -> Result<ReplayLine<'o>> {
         Ok(ReplayLine {
-            tree: repo.read_commit(target)?.tree,
+            tree: repo.tree_of(target)?,
             spawn: own.spawn.as_deref(),
             tip: target,
             commits: Vec::new(),
@@ -480,10 +479,9 @@ const ABBREVIATED: usize = 7;
 /// Whether what a merge changed in `first` is of the work between `start` and `tip`: nothing else, or a file just as the work has it. Where the
 /// work has landed without its spawn commit, a merge of what was built upon it brings its commits, and none of its changes.
 fn is_work_in(repo: &Repo, merge: &Commit, first: Oid, (start, tip): (Oid, Oid)) -> Result<bool> {
-    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    let work: HashSet<_> = repo.changed_paths(tree(start)?, tree(tip)?)?;
-    let differing: HashSet<Vec<u8>> = repo.changed_paths(tree(tip)?, merge.tree)?;
-    let brought: HashSet<_> = repo.changed_paths(tree(first)?, merge.tree)?;
+    let work: HashSet<_> = repo.changed_paths(repo.tree_of(start)?, repo.tree_of(tip)?)?;
+    let differing: HashSet<Vec<u8>> = repo.changed_paths(repo.tree_of(tip)?, merge.tree)?;
+    let brought: HashSet<_> = repo.changed_paths(repo.tree_of(first)?, merge.tree)?;
     Ok(brought.is_subset(&work)
         || work.intersection(&brought).any(|path| !differing.contains(path)))
 }
@@ -498,7 +496,7 @@ fn is_brought_back(
 ) -> Result<bool> {
     let below = |commit: &Commit| -> Result<Option<Oid>> {
         let parent = commit.parents.first();
-        parent.map(|parent| repo.read_commit(*parent).map(|commit| commit.tree)).transpose()
+        parent.map(|parent| repo.tree_of(*parent)).transpose()
     };
     let back = repo.read_commit(by)?;
     let Some(before) = below(&back)? else {
@@ -545,8 +543,7 @@ fn spawn_text(repo: &Repo, agent: &Agent, oid: Oid, commit: &RawCommit) -> Resul
         return Ok(None);
     };
     // Asked last, because it reads two more objects.
-    let is_empty =
-        || -> Result<bool> { Ok(repo.read_commit(oid)?.tree == repo.read_commit(parent)?.tree) };
+    let is_empty = || -> Result<bool> { Ok(repo.tree_of(oid)? == repo.tree_of(parent)?) };
     if !commit.subject().starts_with(SPAWN_SUBJECT) || !is_empty()? {
         return Ok(None);
     }

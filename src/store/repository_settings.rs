@@ -21,7 +21,7 @@ pub fn read(repo: &Repo, commit: Oid) -> Result<Option<Vec<u8>>> {
 }
 
 fn read_at(repo: &Repo, commit: Oid, path: &str) -> Result<Option<Vec<u8>>> {
-    let entry = repo.entry_at(repo.read_commit(commit)?.tree, path)?;
+    let entry = repo.entry_at(repo.tree_of(commit)?, path)?;
     entry.map(|entry| file(repo, &entry, path)).transpose()
 }
 

@@ -28,7 +28,7 @@ const MAX_SIZE: usize = 64 * 1024;
 /// `repo-corrupt` when the commit or its tree cannot be read, `git-failed` when git's configuration
 /// cannot.
 pub fn load(repo: &Repo, base: Oid) -> Result<RoleSet> {
-    let top = repo.read_tree(repo.read_commit(base)?.tree)?;
+    let top = repo.read_tree(repo.tree_of(base)?)?;
     let directory =
         top.iter().find(|entry| entry.is_directory() && entry.name == DIRECTORY.as_bytes());
     let files = match directory {
@@ -187,7 +187,7 @@ impl<'r> Project<'r> {
     /// # Errors
     /// `repo-corrupt` when the commit cannot be read.
     pub fn at(repo: &'r Repo, base: Oid, skills: Vec<&'static str>) -> Result<Project<'r>> {
-        let tree = repo.read_commit(base)?.tree;
+        let tree = repo.tree_of(base)?;
         Ok(Project { repo, tree, skills })
     }
 

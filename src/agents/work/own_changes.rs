@@ -45,7 +45,7 @@ pub(crate) fn commit(ctx: &Ctx, head: Oid, bundle_dir: &str) -> Result<Option<Oi
         let what = format!("no agent can start from the changes here: {path} {why}");
         return Err(Error::new(Code::WorktreeDirty, what).hint("to see them, run git status"));
     }
-    let before = ctx.repo.read_commit(head)?.tree;
+    let before = ctx.repo.tree_of(head)?;
     let Some(tree) = found.tree.filter(|tree| *tree != before) else {
         return Ok(None);
     };
@@ -79,15 +79,14 @@ pub(crate) fn below(repo: &Repo, agent: &Agent) -> Result<Option<Oid>> {
 /// # Errors
 /// As [`Work::fork`] and [`Repo::merge`].
 pub(crate) fn compared_with(repo: &Repo, work: &Work, tree: Oid) -> Result<(Oid, Oid)> {
-    let tree_of = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     // Of what is not committed after a landing, the rest is no part.
     if let (Some(tip), Some(target)) = (work.tip, work.target_tip)
-        && tree_of(tip)? != tree
+        && repo.tree_of(tip)? != tree
         && histories::landed_tip(repo, &work.agent, (target, tip))? == Some(tip)
         && RevertSearch::default().taken_back(repo, &work.agent, target, tip)?.is_none()
     {
         let new = new_work(repo, &work.agent, target, tip)?;
-        return Ok((tip, new.map_or_else(|| tree_of(tip), |new| Ok(new.before))?));
+        return Ok((tip, new.map_or_else(|| repo.tree_of(tip), |new| Ok(new.before))?));
     }
     let fork = work.fork(repo)?;
     let base = work.agent.base.as_ref().map(|base| base.oid);
@@ -107,7 +106,7 @@ pub(crate) fn compared_with(repo: &Repo, work: &Work, tree: Oid) -> Result<(Oid,
         let new = new_work(repo, &work.agent, target, tip)?;
         tree = new.filter(|new| new.is_apart).map(|new| new.before);
     }
-    Ok((commit, tree.map_or_else(|| tree_of(commit), Ok)?))
+    Ok((commit, tree.map_or_else(|| repo.tree_of(commit), Ok)?))
 }
 
 /// The tree of a commit to land on, with the uncommitted changes that an agent started from, if it did and they do not conflict.
@@ -115,14 +114,13 @@ pub(crate) fn compared_with(repo: &Repo, work: &Work, tree: Oid) -> Result<(Oid,
 /// # Errors
 /// As [`Repo::merge`].
 pub(crate) fn put_on(repo: &Repo, agent: &Agent, target: Oid) -> Result<Oid> {
-    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     let (Some(below), Some(base)) = (below(repo, agent)?, &agent.base) else {
-        return tree(target);
+        return repo.tree_of(target);
     };
     match updated(repo, base.oid, below, Some(target))? {
-        BroughtAlong::AsStarted => tree(base.oid),
+        BroughtAlong::AsStarted => repo.tree_of(base.oid),
         BroughtAlong::Updated(merged) => Ok(merged),
-        BroughtAlong::Conflict => tree(target),
+        BroughtAlong::Conflict => repo.tree_of(target),
     }
 }
 
@@ -173,7 +171,6 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
     let (Some(below), Some(base)) = (below(repo, agent)?, &agent.base) else {
         return Ok(None);
     };
-    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
     // What landed before is on both sides, and so is what an update brought: neither is a difference to the base.
     let mut start = base.oid;
     if let Some((_, tip)) = landed::last(repo, agent, target)?
@@ -185,7 +182,7 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
     // An update has merged a newer commit of the target in, which is then part of what both sides have.
     let ground = match updated(repo, start, below, repo.merge_base(target, work)?)? {
         BroughtAlong::Updated(tree) => tree,
-        BroughtAlong::AsStarted | BroughtAlong::Conflict => tree(start)?,
+        BroughtAlong::AsStarted | BroughtAlong::Conflict => repo.tree_of(start)?,
     };
-    merge_of_trees(repo, ground, [tree(target)?, tree(work)?]).map(Some)
+    merge_of_trees(repo, ground, [repo.tree_of(target)?, repo.tree_of(work)?]).map(Some)
 }

@@ -147,8 +147,7 @@ pub(super) fn on_top(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result
 /// its end, and what came there since is nothing that the branch took away.
 fn merged_onto(repo: &Repo, below: Oid, target: Oid, tip: Oid) -> Result<Option<Oid>> {
     let left = repo.merge_base(below, tip)?.unwrap_or(below);
-    let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    merged_trees(repo, tree(left)?, [tree(target)?, tree(tip)?])
+    merged_trees(repo, repo.tree_of(left)?, [repo.tree_of(target)?, repo.tree_of(tip)?])
 }
 
 /// What is pushed onto `target` of a branch whose beginning, as `begins` gives it for a commit of the target, is there in another form; `None` where it
@@ -190,8 +189,7 @@ fn rebased(repo: &Repo, agent: &Agent, below: Oid, target: Oid, tip: Oid) -> Res
         let [parent] = commit.parents()[..] else {
             continue;
         };
-        let tree = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-        match merged_trees(repo, tree(parent)?, [line.tree, tree(*oid)?])? {
+        match merged_trees(repo, repo.tree_of(parent)?, [line.tree, repo.tree_of(*oid)?])? {
             Some(tree) => line.push(*oid, commit, tree)?,
             None => break,
         }

@@ -83,7 +83,7 @@ pub(crate) fn without_baseline(
     // snapshot.
     if changes.iter().any(|change| known.is_at(&change.path)) {
         let tip = tip_of(ctx, agent)?;
-        let before = ctx.repo.read_commit(tip)?.tree;
+        let before = ctx.repo.tree_of(tip)?;
         let tree = uncommitted_tree(ctx, agent, tip, place, bundle_dir)?;
         let work = ctx.repo.tree_changes(&[before], tree.unwrap_or(before))?;
         let work: HashSet<&[u8]> = work.iter().map(|change| change.path.as_slice()).collect();
@@ -151,15 +151,14 @@ pub(crate) fn has_landed(
     let mut work = Work::look_up(&apart, agent.clone())?;
     work.place = Some(place.clone());
     let (repo, tree) = (&apart.repo, work.tree(&apart)?);
-    let tree_of = |oid: Oid| repo.read_commit(oid).map(|commit| commit.tree);
-    if last != tip && last.map(tree_of).transpose()? == Some(tree) {
+    if last != tip && last.map(|oid| repo.tree_of(oid)).transpose()? == Some(tree) {
         return Ok(true);
     }
     let (Some(tip), Some(target)) = (tip, target) else {
         return Ok(false);
     };
-    let changed: BTreeSet<_> = repo.changed_paths(tree_of(tip)?, tree)?;
-    let lacking: BTreeSet<_> = repo.changed_paths(tree_of(target)?, tree)?;
+    let changed: BTreeSet<_> = repo.changed_paths(repo.tree_of(tip)?, tree)?;
+    let lacking: BTreeSet<_> = repo.changed_paths(repo.tree_of(target)?, tree)?;
     // What no tree holds, as a nested repository, is nowhere else.
     let is_there =
         |change: &Change| changed.contains(&change.path) && !lacking.contains(&change.path);
@@ -177,7 +176,7 @@ pub(crate) fn work_to_commit(
     let (agent, bundle) = (fence.agent(), fence.policy().bundle_dir.as_deref());
     let place = AgentWorktree::new(worktree, admin_dir);
     let tip = tip_of(ctx, agent)?;
-    let before = ctx.repo.read_commit(tip)?.tree;
+    let before = ctx.repo.tree_of(tip)?;
     let found = uncommitted(ctx, agent, tip, &place, bundle)?;
     let tree = found.tree.unwrap_or(before);
     let mut changes = ctx.repo.tree_changes(&[before], tree)?;
@@ -229,7 +228,7 @@ pub(crate) fn snapshot(
     let (staged, mut found) = look(ctx, tip, place, bundle_dir, names_ignored)?;
     let (mut from_setup, mut droppings) = (None, Vec::new());
     if agent.baseline.is_some() || found.tree.is_some() {
-        let before = ctx.repo.read_commit(tip)?.tree;
+        let before = ctx.repo.tree_of(tip)?;
         let tree = found.tree.unwrap_or(before);
         let rest = work::without(&ctx.repo, agent, before, tree, &staged, false)?;
         // What is staged counts as work even where the files are as they were.

@@ -257,11 +257,8 @@ impl Repo {
             return Err(incomplete_history(&format!("the parents of commit {commit}")));
         }
         let commit = self.read_commit(commit)?;
-        let parents: Vec<Oid> = commit
-            .parents
-            .iter()
-            .map(|parent| Ok(self.read_commit(*parent)?.tree))
-            .collect::<Result<_>>()?;
+        let parents: Vec<Oid> =
+            commit.parents.iter().map(|parent| self.tree_of(*parent)).collect::<Result<_>>()?;
         self.tree_changes(&parents, commit.tree)
     }
 

@@ -30,7 +30,7 @@ impl Repo {
     /// `disk-full`, `repo-read-only`, `git-failed`.
     pub fn index_tree(&self, path: &Path) -> Result<Option<Oid>> {
         match Index::load(path) {
-            Some(index) => self.tree_of(&index),
+            Some(index) => self.tree_of_index(&index),
             None => Ok(None),
         }
     }
@@ -39,7 +39,7 @@ impl Repo {
     ///
     /// # Errors
     /// As [`Repo::index_tree`].
-    pub(in crate::git) fn tree_of(&self, index: &Index) -> Result<Option<Oid>> {
+    pub(in crate::git) fn tree_of_index(&self, index: &Index) -> Result<Option<Oid>> {
         self.tree_of_edited(index, &BTreeMap::new())
     }
 

@@ -94,7 +94,7 @@ impl Repo {
         std::iter::once(head)
             .chain(merge_heads(self.git_dir()))
             .chain(merged.iter().copied())
-            .map(|commit| Ok(self.read_commit(commit)?.tree))
+            .map(|commit| self.tree_of(commit))
             .collect()
     }
 

@@ -534,7 +534,7 @@ impl WholeParts<'_> {
             None => Some(*parent).filter(|parent| self.is_readable(*parent)),
         });
         let kept: Vec<Oid> = kept.collect();
-        let before = kept.iter().map(|parent| Ok(self.repo.read_commit(*parent)?.tree));
+        let before = kept.iter().map(|parent| self.repo.tree_of(*parent));
         let tree = self.part_of(commit.tree, &before.collect::<Result<Vec<_>>>()?, Vec::new())?;
         if tree == Some(commit.tree) && kept == parents {
             return Ok(());

@@ -43,7 +43,7 @@ pub(super) struct Way<'r> {
 impl<'r> Way<'r> {
     /// From a commit to a tree, or to the commit that holds it.
     pub(super) fn between(repo: &'r Repo, old: Oid, new: Oid, new_tree: Oid) -> Result<Way<'r>> {
-        let old_tree = repo.read_commit(old)?.tree;
+        let old_tree = repo.tree_of(old)?;
         Way::of(repo, (old, new), (old_tree, new_tree))
     }
 

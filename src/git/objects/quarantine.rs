@@ -124,7 +124,7 @@ impl Repo {
             let commit = self.read_commit(*oid)?;
             // A shallow clone ends somewhere.
             let parents = commit.parents.iter().filter(|one| !is_shallow || self.has_object(**one));
-            let before = parents.map(|parent| self.read_commit(*parent).map(|commit| commit.tree));
+            let before = parents.map(|parent| self.tree_of(*parent));
             self.sound_changes(&before.collect::<Result<Vec<_>>>()?, commit.tree)?;
         }
         Ok(unnamed)

@@ -125,7 +125,7 @@ fn populate_ourselves(request: &Request<'_>, threads: usize) -> Result<Option<Po
             Error::new(Code::GitFailed, "could not read the configuration")
                 .because(error.to_string())
         })?;
-    let tree = request.repo.read_commit(request.commit)?.tree;
+    let tree = request.repo.tree_of(request.commit)?;
     let source = CopySource::choose(request.repo, &gix, tree, request.worktree)?;
     let index = source.as_ref().and_then(CopySource::index);
     let mut listing = match index.and_then(|path| proven::listing(path, tree, options.validate)) {

@@ -274,7 +274,7 @@ fn whole_tree(
         };
     }
     let whole = Index::parse(Index::of(&contents)).ok_or_else(unreadable)?;
-    source.repo.tree_of(&whole)?.ok_or_else(unreadable)
+    source.repo.tree_of_index(&whole)?.ok_or_else(unreadable)
 }
 
 /// Whether an index holds a tree and nothing else: no flags, no submodules, no conflicts.
@@ -285,7 +285,7 @@ pub fn is_plain_index(repo: &Repo, index: &Path, tree: Oid) -> Result<bool> {
     let Some(index) = Index::load(index) else {
         return Ok(false);
     };
-    Ok(!index.is_flagged && !index.has_submodules() && repo.tree_of(&index)? == Some(tree))
+    Ok(!index.is_flagged && !index.has_submodules() && repo.tree_of_index(&index)? == Some(tree))
 }
 
 /// The tree of an index without conflicts; `None` for any other, and where only git can read it.
@@ -295,7 +295,7 @@ pub fn is_plain_index(repo: &Repo, index: &Path, tree: Oid) -> Result<bool> {
 pub fn staged_tree(repo: &Repo, index: &Path) -> Result<Option<Oid>> {
     let index = Written::load(index).map(LayerIndex::of).transpose()?;
     let index = index.filter(|index| index.unmerged.is_empty());
-    index.map_or(Ok(None), |index| repo.tree_of(index.merged()))
+    index.map_or(Ok(None), |index| repo.tree_of_index(index.merged()))
 }
 
 /// Looks at a layered worktree and writes its trees. Leaves an index at `source.index` that names all files of the upper directory
@@ -322,7 +322,7 @@ pub(super) fn look(
     let (tracked, staged, unmerged) = match &own {
         None => (TrackedFiles::of_tree(repo, base), base, &[][..]),
         Some(own) => {
-            let staged = repo.tree_of(own.merged())?.ok_or_else(unreadable)?;
+            let staged = repo.tree_of_index(own.merged())?.ok_or_else(unreadable)?;
             (TrackedFiles::Index(own.merged()), staged, own.unmerged.as_slice())
         }
     };
@@ -553,7 +553,7 @@ pub fn glance(at: &Glance<'_>) -> Result<Vec<Change>> {
         &layer,
         UnwritableFiles::Named,
     )?;
-    let before = own.read_commit(head)?.tree;
+    let before = own.tree_of(head)?;
     let staged = found.staged.unwrap_or(found.tree);
     let mut all: BTreeMap<Vec<u8>, Change> = BTreeMap::new();
     // What is staged counts where the files have gone back to what the commit holds, too.

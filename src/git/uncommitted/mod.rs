@@ -251,7 +251,7 @@ fn write_tree(source: &WorktreeSource<'_>) -> Result<(Oid, Option<Vec<Vec<u8>>>)
     // Our own writer reuses the subtrees that the index has cached; git's `write-tree` reads the
     // whole index in a process of its own and is asked only where an entry needs it.
     if let Some(index) = &index
-        && let Some(tree) = source.repo.tree_of(index)?
+        && let Some(tree) = source.repo.tree_of_index(index)?
     {
         return Ok((tree, links));
     }
@@ -350,7 +350,7 @@ fn look_through_walk(source: &WorktreeSource<'_>) -> Result<Option<Walked>> {
         touched.take_unchanged(source.repo, source.worktree, &written.index, source.view.git_dir());
     // The index itself has to make a tree before anything is written: where paths are unmerged it
     // cannot, and git tells more about those.
-    let Some(staged) = source.repo.tree_of(&written.index)? else {
+    let Some(staged) = source.repo.tree_of_index(&written.index)? else {
         return Ok(None);
     };
     let mut listed = Listed::default();

@@ -434,7 +434,7 @@ fn salvaged_as(ctx: &Ctx, agent: &Agent, tree: Oid) -> Result<Option<Oid>> {
         };
         // As in a stash of git's, the second parent holds what was staged.
         let index = match commit.parents.get(1) {
-            Some(index) => Some(ctx.repo.read_commit(*index)?.tree),
+            Some(index) => Some(ctx.repo.tree_of(*index)?),
             None => None,
         };
         if commit.tree == tree || index == Some(tree) {

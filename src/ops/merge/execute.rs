@@ -282,7 +282,7 @@ fn commit_of_work(ctx: &Ctx, plan: &MergePlan, who: &Identities) -> Result<Oid> 
     if repo.tip(&plan.branch)? != Tip::At(plan.work.tip) {
         return Err(moved(&plan.branch));
     }
-    if plan.work.tree == repo.read_commit(plan.work.tip)?.tree {
+    if plan.work.tree == repo.tree_of(plan.work.tip)? {
         return Ok(plan.work.tip);
     }
     require_own_branch(ctx, &plan.agent)?;
@@ -335,7 +335,7 @@ fn advance(ctx: &Ctx, plan: &MergePlan, tip: Oid, who: &Identities) -> Result<()
 /// the tree of what was staged.
 fn keep_what_is_only_staged(ctx: &Ctx, plan: &MergePlan, place: &Checkout) -> Result<Oid> {
     let staged = place.staged_tree(&ctx.repo)?;
-    let tip_tree = ctx.repo.read_commit(plan.work.tip)?.tree;
+    let tip_tree = ctx.repo.tree_of(plan.work.tip)?;
     if staged == tip_tree || staged == plan.work.tree {
         return Ok(staged);
     }

@@ -83,7 +83,7 @@ impl JudgedWork {
     /// # Errors
     /// `repo-corrupt`, `disk-full`.
     pub(in crate::ops) fn commit(&self, repo: &Repo) -> Result<Oid> {
-        if self.tree == repo.read_commit(self.tip)?.tree {
+        if self.tree == repo.tree_of(self.tip)? {
             Ok(self.tip)
         } else {
             simulated(repo, self.tree, &[self.tip])
@@ -268,7 +268,7 @@ fn planned(
     let Some(merged_tree) = verdict.merged_tree() else {
         return Err(Error::bug("an accepting verdict names the merged tree"));
     };
-    let tip_tree = repo.read_commit(verdict.tip)?.tree;
+    let tip_tree = repo.tree_of(verdict.tip)?;
     require_nothing_staged(ctx, &agent, verdict)?;
     let uncommitted = repo.tree_changes(&[tip_tree], verdict.tree)?.into_iter();
     let settings = repository_settings(ctx, &agent)?;
@@ -418,7 +418,7 @@ fn require_new(ctx: &Ctx, agent: &Agent, verdict: &Verdict) -> Result<()> {
         let Some(tip) = agent.landed_tip.filter(|tip| ctx.repo.has_object(*tip)) else {
             return Ok(false);
         };
-        Ok(ctx.repo.read_commit(tip)?.tree == verdict.tree)
+        Ok(ctx.repo.tree_of(tip)? == verdict.tree)
     };
     if is_there {
         return agent.may(Move::Accept);

@@ -176,11 +176,7 @@ fn commits(ctx: &Ctx, scene: &mut Scene, agents: &BTreeSet<usize>) -> Result<BTr
             return Ok(tip);
         };
         let tree = tree_with(&ctx, tip, place, &changes.uncommitted)?;
-        if tree == ctx.repo.read_commit(tip)?.tree {
-            Ok(tip)
-        } else {
-            simulated(&ctx.repo, tree, &[tip])
-        }
+        if tree == ctx.repo.tree_of(tip)? { Ok(tip) } else { simulated(&ctx.repo, tree, &[tip]) }
     });
     let mut problems = Vec::new();
     for ((index, live, _), made) in dirty.into_iter().zip(made) {

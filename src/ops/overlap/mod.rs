@@ -118,7 +118,7 @@ fn owners(ctx: &Ctx, scene: &Scene) -> Result<HashMap<usize, Rc<CodeOwners>>> {
         let found = match known.entry(tip) {
             Entry::Occupied(found) => found.get().clone(),
             Entry::Vacant(place) => {
-                let found = owners_in(&ctx.repo, ctx.repo.read_commit(tip)?.tree)?;
+                let found = owners_in(&ctx.repo, ctx.repo.tree_of(tip)?)?;
                 place.insert(found.map(Rc::new)).clone()
             }
         };

@@ -172,7 +172,7 @@ impl<'r> Trial<'r> {
         Ok(Trial {
             repo,
             merger: StackMerger::new(repo, tip, commits)?,
-            stack: Stack { commit: tip, tree: repo.read_commit(tip)?.tree, members: Vec::new() },
+            stack: Stack { commit: tip, tree: repo.tree_of(tip)?, members: Vec::new() },
         })
     }
 

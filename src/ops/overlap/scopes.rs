@@ -150,7 +150,7 @@ fn tracked_paths(ctx: &Ctx, scene: &Scene, scopes: Vec<&Scope>) -> Result<Vec<Re
     let trees: BTreeSet<Oid> = bases
         .collect::<BTreeSet<Oid>>()
         .into_iter()
-        .map(|commit| Ok(ctx.repo.read_commit(commit)?.tree))
+        .map(|commit| ctx.repo.tree_of(commit))
         .collect::<Result<_>>()?;
     let mut gathered = Gathered { scopes, paths: Vec::new() };
     for tree in trees {

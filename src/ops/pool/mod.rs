@@ -268,7 +268,7 @@ impl WantedSlot {
         let files = WantedFiles { copy: &copy, include: settings.include.as_deref() };
         Ok(WantedSlot {
             size: settings.pool_size,
-            tree: ctx.repo.read_commit(commit)?.tree,
+            tree: ctx.repo.tree_of(commit)?,
             setup: pool::wanted_setup(ctx, &files, &run)?,
             include: settings.include,
             commit,

@@ -308,7 +308,7 @@ fn uncommitted(short: &str) -> Error {
 
 /// Who owns what the work changes, as the branch says that it lands on: the work has no say in who reviews it.
 fn owners_of(ctx: &Ctx, verdict: &Verdict) -> Result<Vec<String>> {
-    let before = ctx.repo.read_commit(verdict.base)?.tree;
+    let before = ctx.repo.tree_of(verdict.base)?;
     let (Some(owners), Some(merged)) = (owners_in(&ctx.repo, before)?, verdict.merged_tree())
     else {
         return Ok(Vec::new());

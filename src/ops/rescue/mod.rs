@@ -583,7 +583,7 @@ fn place(
     } else if !admin.join("index").is_file() {
         // The agent could put a link there, which a rename replaces.
         let index = fsx::unique_name(&layout::tmp_dir(common).join("index"));
-        ctx.repo.write_index(ctx.repo.read_commit(tip)?.tree, &index)?;
+        ctx.repo.write_index(ctx.repo.tree_of(tip)?, &index)?;
         fs::rename(&index, admin.join("index")).at("could not make the index of", path)?;
     }
     ctx.reached("linked");

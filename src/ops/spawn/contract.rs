@@ -301,7 +301,7 @@ fn require_space(ctx: &Ctx, limits: &Limits, plans: &[&SpawnPlan], wanted: usize
         return Ok(());
     };
     // Where that is not known, as in a partial clone, one that begins below the limit may pass it.
-    let each = ctx.repo.disk_use(ctx.repo.read_commit(base)?.tree)?;
+    let each = ctx.repo.disk_use(ctx.repo.tree_of(base)?)?;
     let each = each.unwrap_or(0).max(1);
     let require = |limit: Limit, value: u64, room: u64, now: String| {
         let fit = usize::try_from(room / each).unwrap_or(usize::MAX);

@@ -151,7 +151,7 @@ fn text(ctx: &Ctx, agent: &Agent, worker: &Agent, next: &str) -> Result<String> 
         let (tip, tree) = (work.require_tip(ctx)?, work.tree(ctx)?);
         let branch = branch_name(branch);
         text.push_str(&format!("\n- branch: {branch}\n- tip: {tip}\n"));
-        if tree != ctx.repo.read_commit(tip)?.tree {
+        if tree != ctx.repo.tree_of(tip)? {
             text.push_str(&format!("- tree, with what is not committed: {tree}\n"));
         }
     }

@@ -60,7 +60,7 @@ pub fn plan(ctx: &Ctx, mut draft: TaskDraft, options: &SpawnOptions) -> Result<S
     // What the agent may touch. Which of the repository's projects that reaches decides what is set up, and which checks it is
     // told of.
     let role = roles.require_spawnable(&checked.task.role)?.clone();
-    let tree = ctx.repo.read_commit(base.oid)?.tree;
+    let tree = ctx.repo.tree_of(base.oid)?;
     let trees = planner.trees(tree)?;
     spell_out_directories(&ctx.repo, &trees, &mut checked.task.whitelist, false)?;
     character.instructions = assignment::nearest(&ctx.repo, settings_at, &checked.task.whitelist)?;
@@ -286,7 +286,7 @@ impl<'a> Planner<'a> {
     fn trees(&self, base: Oid) -> Result<Vec<Oid>> {
         let mut trees = vec![base];
         if let Some(adopted) = &self.adopted {
-            trees.push(self.ctx.repo.read_commit(adopted.head)?.tree);
+            trees.push(self.ctx.repo.tree_of(adopted.head)?);
         }
         Ok(trees)
     }

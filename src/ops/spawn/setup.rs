@@ -172,7 +172,7 @@ pub(super) fn record(
     let repo = &ctx.repo;
     let name = layout::worktree_name(plan.id);
     let tip = repo.tip(branch)?.oid().unwrap_or(plan.commit.oid);
-    let before = repo.read_commit(tip)?.tree;
+    let before = repo.tree_of(tip)?;
     let checkout = linked_at(repo, &name, worktree, &ctx.temporary_place())?;
     // Set-up may have run git and staged something; what is there is told apart from the commit,
     // and not from that.

@@ -150,8 +150,7 @@ impl<'a, 'scope, 'env> Stacking<'a, 'scope, 'env> {
             return Err(Error::bug("a train without agents"));
         };
         let (base, target) = (first.base, first.target.clone());
-        let ground =
-            Stack { commit: base, tree: repo.read_commit(base)?.tree, members: Vec::new() };
+        let ground = Stack { commit: base, tree: repo.tree_of(base)?, members: Vec::new() };
         let scopes = Scopes::default();
         let candidates =
             plans.into_iter().map(|plan| TrainCandidate::read(ctx, plan, &ground, &scopes));

@@ -218,11 +218,8 @@ fn revert(ctx: &Ctx, one: &BranchMove, tip: Oid, operation: &OperationId) -> Res
     }
     let who = ctx.identities()?;
     // A commit that only goes back: merging it takes away what the landing brought, and git finds that one as their base.
-    let back = repo.write_commit(&who.commit(
-        repo.read_commit(one.from)?.tree,
-        &[one.to],
-        "agent: undo\n",
-    ))?;
+    let back =
+        repo.write_commit(&who.commit(repo.tree_of(one.from)?, &[one.to], "agent: undo\n"))?;
     let tree = match repo.merge(tip, back)?.result {
         MergeResult::Clean { tree } => tree,
         MergeResult::Conflicts { conflicts, .. } => {

@@ -160,7 +160,7 @@ pub fn plan(ctx: &Ctx, options: &UndoOptions) -> Result<UndoPlan> {
 /// `target-dirty`, naming the paths; those of git.
 fn require_unblocked(ctx: &Ctx, one: &BranchMove) -> Result<()> {
     for checkout in ctx.checkouts(&one.refname)? {
-        let tree = ctx.repo.read_commit(one.to)?.tree;
+        let tree = ctx.repo.tree_of(one.to)?;
         checkout.require_unblocked(&ctx.repo, one.from, tree, &index_scratch(&ctx.repo)?)?;
     }
     Ok(())

@@ -114,7 +114,7 @@ fn is_committed(ctx: &Ctx, agent: &Agent, tip: Oid) -> Result<Option<UpdateWay>>
 /// none, because neither file nor index say what became of it.
 fn unresolved(ctx: &Ctx, unfinished: &UnfinishedMerge, tree: Oid) -> Result<Vec<Vec<u8>>> {
     let (repo, merge) = (&ctx.repo, &unfinished.merge);
-    let theirs = repo.read_commit(unfinished.theirs)?.tree;
+    let theirs = repo.tree_of(unfinished.theirs)?;
     // A file of the target may hold such lines by right, for example one about git.
     let marked = repo.added_conflict_markers(theirs, tree, unfinished.theirs)?;
     let marked: HashSet<Vec<u8>> = marked.into_iter().map(|(path, _)| path).collect();
@@ -179,7 +179,7 @@ impl UpdatePlan {
         ctx.reached(CONFLICT_STEPS[2]);
         // Work that counts as done is so no more. A row of the tip says that, for what was judged lands no more.
         if matches!(self.agent.state, State::Done | State::Merged) {
-            let tree = ctx.repo.read_commit(self.tip)?.tree;
+            let tree = ctx.repo.tree_of(self.tip)?;
             let commit = self.tip;
             self.record(ctx, What::Committed { commit, tree })?;
         }
@@ -197,7 +197,7 @@ impl UpdatePlan {
     /// Clears up behind a commit that a kill kept from being recorded.
     pub(super) fn clear(&self, ctx: &Ctx, place: &Checkout) -> Result<UpdateReport> {
         end_merge(place)?;
-        let (commit, tree) = (self.tip, ctx.repo.read_commit(self.tip)?.tree);
+        let (commit, tree) = (self.tip, ctx.repo.tree_of(self.tip)?);
         self.record(ctx, What::Committed { commit, tree })?;
         Ok(UpdateReport { outcome: "updated", commit: Some(commit.to_hex()), ..self.report() })
     }

@@ -181,7 +181,7 @@ fn mismatch(ctx: &Ctx, statement: &Statement, revision: &str) -> Result<Option<F
     let subject = statement.subject("gitCommit");
     let (commit, is_about) = match ctx.repo.resolve_commit(revision) {
         Ok(resolved) => {
-            let tree = ctx.repo.read_commit(resolved.commit)?.tree;
+            let tree = ctx.repo.tree_of(resolved.commit)?;
             // A squash or a rebase makes another commit of the same tree.
             let has_tree = statement.subject("gitTree") == Some(tree);
             let is_about = subject == Some(resolved.commit) || has_tree;

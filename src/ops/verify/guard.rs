@@ -124,7 +124,7 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     };
     let mut deny = denied_to_all(&settings, &roles);
     // Names of directories are those of the commit to land on, as the rules are.
-    let tree = apart.repo.read_commit(base.commit)?.tree;
+    let tree = apart.repo.tree_of(base.commit)?;
     for (globs, is_denylist) in
         [(&mut rule.scope, false), (&mut rule.deny, true), (&mut deny, true)]
     {
@@ -163,7 +163,7 @@ fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<E
     let work = JudgedTrees::of_commit(repo, tip)?;
     let divergence = repo.divergence(base.commit, tip, None)?;
     let mut touches = history::touches(repo, &divergence, &work, |_, ours| Ok(ours))?;
-    let base_tree = repo.read_commit(base.commit)?.tree;
+    let base_tree = repo.tree_of(base.commit)?;
     let lands = landing::Lands {
         agent: None,
         tip,

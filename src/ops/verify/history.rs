@@ -397,7 +397,7 @@ pub(super) fn touches(
         touches.extend(changes.into_iter().map(|change| Touch { change, place }));
     };
     for lineage in &divergence.ahead {
-        let tree = repo.read_commit(lineage.oid)?.tree;
+        let tree = repo.tree_of(lineage.oid)?;
         let before = before(repo, lineage, &stands_for)?;
         add(ChangePlace::Commit(lineage.oid), repo.sound_changes(before.as_slice(), tree)?);
     }
@@ -419,13 +419,13 @@ fn before(
     let Some((first, rest)) = lineage.parents.split_first() else {
         return Ok(None);
     };
-    let (mut onto, mut before) = (*first, repo.read_commit(*first)?.tree);
+    let (mut onto, mut before) = (*first, repo.tree_of(*first)?);
     for (count, theirs) in rest.iter().enumerate() {
         before = match repo.merge(stands_for(*theirs, onto)?, *theirs)?.result {
             MergeResult::Clean { tree } => tree,
             MergeResult::Conflicts { tree: Some(tree), .. } if rest.len() == 1 => tree,
             // What git cannot merge is compared with the first one, so all that the others bring counts as touched.
-            _ => return Ok(Some(repo.read_commit(*first)?.tree)),
+            _ => return Ok(Some(repo.tree_of(*first)?)),
         };
         // Several are merged one after the other, as git does it.
         if count + 1 < rest.len() {
@@ -471,7 +471,7 @@ impl JudgedTrees {
         let Some(place) = &subject.worktree else {
             return JudgedTrees::of_commit(&ctx.repo, subject.tip);
         };
-        let tip_tree = ctx.repo.read_commit(subject.tip)?.tree;
+        let tip_tree = ctx.repo.tree_of(subject.tip)?;
         let bundle = policy.bundle_dir.as_deref();
         place.undisturbed(|| {
             let Snapshot { staged, found, from_setup, droppings } =
@@ -500,7 +500,7 @@ impl JudgedTrees {
 
     /// What a commit holds, where no worktree is looked at.
     pub(super) fn of_commit(repo: &Repo, tip: Oid) -> Result<JudgedTrees> {
-        let tip_tree = repo.read_commit(tip)?.tree;
+        let tip_tree = repo.tree_of(tip)?;
         Ok(JudgedTrees {
             tip_tree,
             merged: Vec::new(),
@@ -570,11 +570,10 @@ fn facts(
 /// Repositories inside the worktree that the work adds as links to a commit (git-add(1): embedded repositories). `.gitmodules` does
 /// not say where such a commit is to be had from, so no clone has what is in it.
 fn embedded(repo: &Repo, subject: &LandingSubject, tree: Option<Oid>) -> Result<Vec<Vec<u8>>> {
-    let tree_of = |commit: Oid| Ok::<_, Error>(repo.read_commit(commit)?.tree);
-    let after = tree.map_or_else(|| tree_of(subject.tip), Ok)?;
+    let after = tree.map_or_else(|| repo.tree_of(subject.tip), Ok)?;
     // What came from the target is its own.
     let before = subject.agent.base.iter().map(|base| base.oid).chain(subject.base);
-    repo.unnamed_gitlinks(&before.map(tree_of).collect::<Result<Vec<_>>>()?, after)
+    repo.unnamed_gitlinks(&before.map(|oid| repo.tree_of(oid)).collect::<Result<Vec<_>>>()?, after)
 }
 
 /// Where HEAD is, if not on the agent's branch, and the way back, on which no commit is left behind.

@@ -76,7 +76,7 @@ pub(super) fn work_out(
     if let Some(agent) = lands.agent {
         landing.reverted = replay::reverted_on(repo, agent, base, lands.tip)?;
     }
-    let base_tree = repo.read_commit(base)?.tree;
+    let base_tree = repo.tree_of(base)?;
     let landed = |how| MergeOutcome::Landed { tree: base_tree, how };
     // The target has all of it, whichever commits brought it, unless there is nothing that it could have.
     let held = || -> Result<MergeOutcome> {
@@ -135,7 +135,7 @@ fn nets_to_nothing(
     let Some(started) = lands.agent.and_then(|agent| agent.base.as_ref()) else {
         return Ok(false);
     };
-    let since = repo.tree_changes(&[repo.read_commit(started.oid)?.tree], work.tree)?;
+    let since = repo.tree_changes(&[repo.tree_of(started.oid)?], work.tree)?;
     let since: HashSet<Vec<u8>> = since.into_iter().map(|change| change.path).collect();
     let mut own = repo.tree_changes(&[work.tip_tree], work.tree)?;
     for one in divergence.ahead.iter().filter(|one| one.parents.len() == 1) {
@@ -150,7 +150,7 @@ pub(super) fn touches(repo: &Repo, landing: &Landing, base: Oid) -> Result<Vec<T
     let Some(merged) = landing.outcome.tree() else {
         return Ok(Vec::new());
     };
-    let changes = repo.sound_changes(&[repo.read_commit(base)?.tree], merged)?;
+    let changes = repo.sound_changes(&[repo.tree_of(base)?], merged)?;
     let place = ChangePlace::Landing;
     let touches = changes.into_iter().map(|change| Touch { change, place });
     Ok(touches.collect())
@@ -166,7 +166,7 @@ pub(super) fn dependencies(
     let Some(merged) = landing.outcome.tree() else {
         return Ok(Vec::new());
     };
-    let before = repo.read_commit(base)?.tree;
+    let before = repo.tree_of(base)?;
     let manifests = touches
         .iter()
         .filter(|touch| touch.place == ChangePlace::Landing)
@@ -210,7 +210,7 @@ pub(super) fn added_markers(
     base: Oid,
 ) -> Result<Vec<(Vec<u8>, usize)>> {
     match landing.outcome.tree() {
-        Some(merged) => repo.added_conflict_markers(repo.read_commit(base)?.tree, merged, base),
+        Some(merged) => repo.added_conflict_markers(repo.tree_of(base)?, merged, base),
         None => Ok(Vec::new()),
     }
 }

@@ -352,7 +352,7 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
     let by_landing = landing::touches(repo, &landing, base)?;
     evidence.touches.extend(by_landing);
     let changes: Vec<Change> = evidence.touches.iter().map(|touch| touch.change.clone()).collect();
-    let base_tree = repo.read_commit(base)?.tree;
+    let base_tree = repo.tree_of(base)?;
     evidence.other_names = case.fence.other_names(&changes, Some(base_tree))?;
     evidence.marked = landing::added_markers(repo, &landing, base)?;
     if case.fence.policy().no_dep_bump {

@@ -451,7 +451,7 @@ impl<'c> CommitLine<'c> {
         let [parent] = repo.read_raw_commit(commit)?.parents()[..] else {
             return Ok(None);
         };
-        Ok(Some((repo.read_commit(parent)?.tree, repo.read_commit(commit)?.tree)))
+        Ok(Some((repo.tree_of(parent)?, repo.tree_of(commit)?)))
     }
 
     /// The agents' branches that are here and have not landed.
@@ -473,7 +473,7 @@ impl<'c> CommitLine<'c> {
             };
             candidates.push(AgentBranch {
                 tip,
-                whole: (repo.read_commit(fork)?.tree, repo.read_commit(tip)?.tree),
+                whole: (repo.tree_of(fork)?, repo.tree_of(tip)?),
                 steps: self.steps(fork, tip)?,
             });
         }

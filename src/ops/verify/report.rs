@@ -293,7 +293,7 @@ pub(super) fn run(
     };
     let policy = case.fence.policy();
     let base = case.subject.base.unwrap_or(case.started);
-    let before = ctx.repo.read_commit(base)?.tree;
+    let before = ctx.repo.tree_of(base)?;
     let projects = projects::bound(&ctx.repo, policy)?;
     // The commands of the whole repository come first, as they always ran.
     let mut checks = policy.required_checks();

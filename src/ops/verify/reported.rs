@@ -256,7 +256,7 @@ fn now(ctx: &Ctx, agent: &Agent) -> Option<(Oid, Oid, Oid)> {
 }
 
 fn changes_nothing(repo: &Repo, commit: Oid, work: Oid) -> bool {
-    let tree = repo.read_commit(commit).map(|commit| commit.tree).ok();
+    let tree = repo.tree_of(commit).ok();
     let merged = repo.merge(commit, work).map(|merge| merge.result);
     matches!(merged, Ok(MergeResult::Clean { tree: merged }) if Some(merged) == tree)
 }

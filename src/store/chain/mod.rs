@@ -309,7 +309,7 @@ fn seems_overwritten(repo: &Repo) -> Result<bool> {
         return Ok(false);
     }
     // Not each move to an unrelated commit loses something: `git notes merge` and a repair do not.
-    Ok(!dropped(repo, now.tree, repo.read_commit(once)?.tree)?.is_empty())
+    Ok(!dropped(repo, now.tree, repo.tree_of(once)?)?.is_empty())
 }
 
 /// Brings back every line that foreign writers dropped from the ledger.

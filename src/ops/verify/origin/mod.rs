@@ -278,7 +278,7 @@ impl<'c> Question<'c> {
 
 /// Whether a merge holds what git makes of its parents, and no more.
 pub(super) fn is_automatic(repo: &Repo, merge: Oid, first: Oid, second: Oid) -> Result<bool> {
-    let tree = repo.read_commit(merge)?.tree;
+    let tree = repo.tree_of(merge)?;
     let merged = repo.merge(first, second)?;
     Ok(merged.result.clean() == Some(tree))
 }
