@@ -6,12 +6,12 @@
 
 use super::own_checkout::checkout_on_branch;
 use super::work;
-use super::worktree::unfinished;
 use crate::agents::ctx::Ctx;
 use crate::domain::{Agent, AgentId, Oid, Quoted};
 use crate::error::Result;
 use crate::git::Checkout;
 use crate::git::landing::ConflictedMerge;
+use crate::git::landing::unfinished;
 use crate::store::Ledger;
 use std::fmt::Write;
 

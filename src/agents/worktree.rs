@@ -2,7 +2,6 @@
 
 use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
-use crate::domain::evidence::Unfinished;
 use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::admin_dir::{belongs_to, leads_to, named_by};
@@ -15,46 +14,6 @@ use crate::store::{
 use std::fs;
 use std::path::Component::Normal;
 use std::path::{Path, PathBuf};
-
-/// Files in an admin directory that stand for something unfinished, and git's command for it.
-const UNFINISHED: [(&str, &str); 6] = [
-    ("MERGE_HEAD", "merge"),
-    ("rebase-merge", "rebase"),
-    ("rebase-apply/rebasing", "rebase"),
-    ("rebase-apply/applying", "am"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-];
-
-/// What is unfinished in the worktree with this admin directory, each once.
-pub(crate) fn unfinished(admin_dir: &Path) -> Vec<Unfinished> {
-    let is_there = |(file, _): &&(&str, &str)| {
-        let found = admin_dir.join(file).symlink_metadata();
-        found.is_ok_and(|found| found.is_file() || found.is_dir())
-    };
-    let is_missing = |name: String| untrusted::text(admin_dir, &name).is_none();
-    let found = UNFINISHED.iter().filter(is_there).map(|&(file, what)| {
-        // A rebase leads back to a branch and a commit. Where its directory does not say which, it neither goes on nor back.
-        let directory = file.split('/').next().unwrap_or(file);
-        let needed = ["head-name", "onto", "orig-head"].map(|name| format!("{directory}/{name}"));
-        Unfinished { what, is_broken: what == "rebase" && needed.into_iter().any(is_missing) }
-    });
-    let mut found: Vec<_> = found.collect();
-    // Several files may say the same of one operation.
-    found.dedup_by_key(|unfinished| unfinished.what);
-    // Of several commits to pick, one whose conflict was committed leaves nothing but the list of those that come yet. As git has it, a
-    // list whose first line is none of these is no list.
-    let todo = untrusted::text(admin_dir, "sequencer/todo").unwrap_or_default();
-    let what = match todo.split_whitespace().next() {
-        Some("pick" | "p") => "cherry-pick",
-        Some("revert") => "revert",
-        _ => return found,
-    };
-    if found.is_empty() {
-        found.push(Unfinished { what, is_broken: is_missing("sequencer/head".to_owned()) });
-    }
-    found
-}
 
 /// An agent's worktree and its admin directory.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ mod plain_files;
 mod precheck;
 mod steps;
 
-use crate::domain::evidence::Conflict;
+use crate::domain::evidence::{Conflict, Unfinished};
 use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, GitPlace, Remedy, Result};
 use crate::git::config::ConfigFile;
@@ -39,10 +39,48 @@ use std::sync::Arc;
 use std::time::Duration;
 pub(in crate::git) use steps::FEW;
 
-/// What in a git dir says that something is unfinished there.
+/// Files in a git dir that stand for something unfinished, and git's command for it.
 // A bisection is not listed: it detaches HEAD, so no branch is checked out there that could move.
-const UNFINISHED: &[&str] =
-    &["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
+const UNFINISHED: [(&str, &str); 5] = [
+    ("MERGE_HEAD", "merge"),
+    ("rebase-merge", "rebase"),
+    ("rebase-apply", "rebase"),
+    ("CHERRY_PICK_HEAD", "cherry-pick"),
+    ("REVERT_HEAD", "revert"),
+];
+
+/// What is unfinished in the worktree with this git dir, each once.
+pub fn unfinished(git_dir: &Path) -> Vec<Unfinished> {
+    let is_there = |(file, _): &&(&str, &str)| {
+        let found = git_dir.join(file).symlink_metadata();
+        found.is_ok_and(|found| found.is_file() || found.is_dir())
+    };
+    let is_missing = |name: String| untrusted::text(git_dir, &name).is_none();
+    let is_am = git_dir.join("rebase-apply/applying").is_file();
+    let found = UNFINISHED.iter().filter(is_there).map(|&(file, what)| {
+        if is_am && file == "rebase-apply" {
+            return Unfinished { what: "am", is_broken: false };
+        }
+        // A rebase leads back to a branch and a commit. Where its directory does not say which, it neither goes on nor back.
+        let needed = ["head-name", "onto", "orig-head"].map(|name| format!("{file}/{name}"));
+        Unfinished { what, is_broken: what == "rebase" && needed.into_iter().any(is_missing) }
+    });
+    let mut found: Vec<_> = found.collect();
+    // Several files may say the same of one operation.
+    found.dedup_by_key(|unfinished| unfinished.what);
+    // Of several commits to pick, one whose conflict was committed leaves nothing but the list of those that come yet. As git has it, a
+    // list whose first line is none of these is no list.
+    let todo = untrusted::text(git_dir, "sequencer/todo").unwrap_or_default();
+    let what = match todo.split_whitespace().next() {
+        Some("pick" | "p") => "cherry-pick",
+        Some("revert") => "revert",
+        _ => return found,
+    };
+    if found.is_empty() {
+        found.push(Unfinished { what, is_broken: is_missing("sequencer/head".to_owned()) });
+    }
+    found
+}
 
 /// How often an index that another process has locked is tried, and the time in between: 5 s in all.
 const ATTEMPTS: usize = 200;
@@ -176,7 +214,7 @@ impl Checkout {
 
     /// Whether a merge, a rebase or the like is unfinished in it.
     pub fn is_busy(&self) -> bool {
-        UNFINISHED.iter().any(|name| self.git_dir.join(name).exists())
+        !unfinished(&self.git_dir).is_empty()
     }
 
     /// The error for one that is, or that is not here.

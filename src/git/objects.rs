@@ -270,14 +270,6 @@ impl Repo {
         self.write_object(git2::ObjectType::Commit, commit.text().as_bytes())
     }
 
-    /// Writes a commit again with other parents: everything else stays to the byte.
-    ///
-    /// # Errors
-    /// As [`Repo::read_commit`] and [`Repo::write_blob`].
-    pub fn write_with_parents(&self, oid: Oid, parents: &[Oid]) -> Result<Oid> {
-        self.write_raw_commit(&self.read_raw_commit(oid)?.with_parents(parents, None))
-    }
-
     /// The only object whose name begins with these hex digits; `None` where there is none or several.
     pub fn object_with_prefix(&self, digits: &str) -> Option<Oid> {
         let mut bytes = [b'0'; 40];

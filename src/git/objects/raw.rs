@@ -140,6 +140,14 @@ impl Repo {
     pub fn write_raw_commit(&self, commit: &RawCommit) -> Result<Oid> {
         self.write_object(git2::ObjectType::Commit, &commit.bytes)
     }
+
+    /// Writes a commit again with other parents: everything else stays to the byte.
+    ///
+    /// # Errors
+    /// As [`Repo::read_commit`] and [`Repo::write_blob`].
+    pub fn write_with_parents(&self, oid: Oid, parents: &[Oid]) -> Result<Oid> {
+        self.write_raw_commit(&self.read_raw_commit(oid)?.with_parents(parents, None))
+    }
 }
 
 // Objects that are in no pack, before libgit2 reads them.

@@ -2,12 +2,12 @@
 
 use crate::agents::untrusted::WorktreeView;
 use crate::agents::work::recorded_tip;
-use crate::agents::worktree::unfinished;
 use crate::agents::{Ctx, liveness, lookup, scratch, untrusted, worktree};
 use crate::domain::{Agent, Isolation, Oid, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::ignore::Rules;
 use crate::git::files::admin_dir::belongs_to;
+use crate::git::landing::unfinished;
 use crate::git::uncommitted::WorktreeSource;
 use crate::git::worktree::WorktreeCache;
 use crate::git::worktree::own_repository::own_repository_in;

@@ -27,6 +27,7 @@ use crate::domain::tool_call::{HookAnswer, HookEvent, Intent, ToolCall};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::all_worktree_changes;
 use crate::git::files::admin_dir::belongs_to;
+use crate::git::landing::unfinished;
 use crate::git::refs::{self, Tip};
 use crate::git::worktree::NewWorktree;
 use crate::git::{Repo, command};
@@ -147,7 +148,7 @@ pub fn worktree_remove(env: &Env, call: &ToolCall) -> Result<HookAnswer> {
 /// Refuses to remove a worktree in the middle of something: conflicts that were resolved and a list of commits to pick are in
 /// no commit.
 fn require_finished(path: &Path, git_dir: &Path) -> Result<()> {
-    let found = worktree::unfinished(git_dir);
+    let found = unfinished(git_dir);
     let Some(unfinished) = found.first() else {
         return Ok(());
     };

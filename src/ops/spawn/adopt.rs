@@ -14,12 +14,12 @@
 //!    from here on would be lost if the agent did not stay.
 //! 3. `replaced`: the old admin directory is gone. The row is complete before.
 
-use crate::agents::worktree::unfinished;
 use crate::agents::{Ctx, untrusted, worktree};
 use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::{MODULES, leads_to};
+use crate::git::landing::unfinished;
 use crate::git::objects::RawCommit;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::execute::publish;

@@ -3,7 +3,6 @@
 use crate::agents::hooks::inspection;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
-use crate::agents::worktree::unfinished;
 use crate::agents::{AgentWorktree, Ctx, lookup, own_checkout, untrusted};
 use crate::domain::evidence::{
     BranchHistory, ChangePlace, HeadElsewhere, NoWorktree, Touch, WorktreeFacts,
@@ -12,6 +11,7 @@ use crate::domain::{Agent, Change, Oid, What, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
+use crate::git::landing::unfinished;
 use crate::git::refs::REMOTE_COPIES;
 use crate::git::uncommitted::Uncommitted;
 use crate::git::{Commit, MergeResult, Repo};
