@@ -275,7 +275,8 @@ pub(crate) fn is_exchanged(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<boo
 /// `io`.
 pub(crate) fn settle(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let (common, note) = (ctx.repo.common_dir(), note(ctx, agent));
-    let place = worktree::find(&ctx.repo, agent).filter(|place| place.is_dir());
+    // What a copy of a repository names is in the one that it is a copy of.
+    let place = worktree::own(&ctx.repo, agent).ok();
     let (Some(place), true) = (place, note.exists()) else {
         return Ok(());
     };

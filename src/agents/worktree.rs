@@ -213,6 +213,36 @@ pub(crate) fn works_elsewhere(agent: &Agent, path: &Path, other: &Path) -> Error
         .hint(format!("to see the agent there, run git -C {} agent show {id}", shell::path(other)))
 }
 
+/// Where an agent's worktree is, which has to name its admin directory as that names it.
+///
+/// The admin directory is the agent's to write, so what it says is believed only where it points at a
+/// directory that names it back: an agent can write such a `.git` file in its own places alone. That of a repository that was
+/// copied points into the one that it is a copy of.
+///
+/// # Errors
+/// `worktree-foreign`, `io`.
+pub(crate) fn own(repo: &Repo, agent: &Agent) -> Result<PathBuf> {
+    let name = layout::worktree_name(agent.id);
+    let admin_dir = repo.admin_dir(&name);
+    let found = repo.worktree(&name).map(|worktree| worktree.path);
+    match found {
+        Some(path) if leads_to(&path, &admin_dir) => {
+            fs::canonicalize(&path).at("could not resolve", &path)
+        }
+        found => {
+            if let Some(path) = found
+                && let Some(other) = other_repository(&path, &admin_dir)
+            {
+                return Err(works_elsewhere(agent, &path, &other));
+            }
+            let id = agent.id.short();
+            let what = format!("agent {id} and its worktree do not name each other");
+            Err(Error::new(Code::WorktreeForeign, what)
+                .remedy("to see and repair it", Remedy::Repair))
+        }
+    }
+}
+
 /// The worktree of an agent that git does not find where it says, because the repository was moved: it is where the row says, and goes on
 /// naming its admin directory.
 fn left_behind(repo: &Repo, agent: &Agent) -> Option<AgentWorktree> {

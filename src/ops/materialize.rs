@@ -47,7 +47,7 @@ pub struct MaterializeReport {
 /// Gives an agent an ordinary worktree in the place of its layered one.
 ///
 /// # Errors
-/// `agent-unknown`, `agent-state` for an agent with an ordinary worktree, `run-active` while a command works there; `path-exists` for
+/// `agent-unknown`, `agent-state` for an agent with an ordinary worktree, `worktree-foreign`, `run-active` while a command works there; `path-exists` for
 /// what was written in its place outside of the mount; `layer-invalid`, `io`, `disk-full`, after which it is layered as before.
 pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     require_orchestrator(ctx)?;
@@ -58,7 +58,7 @@ pub fn materialize(ctx: &Ctx, who: &str) -> Result<MaterializeReport> {
     // Looked for under the lock: a command that ends what a killed call began takes the layer away.
     let (layer, place) = match (layered::of(&ctx.repo, agent.id), worktree::find(&ctx.repo, &agent))
     {
-        (Some(layer), Some(place)) => (layer, place),
+        (Some(layer), Some(_)) => (layer, worktree::own(&ctx.repo, &agent)?),
         (None, None) => {
             let what = format!("agent {id} is {} and has no worktree here", agent.state);
             let error = Error::new(Code::AgentState, what);

@@ -8,7 +8,7 @@ use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const WORK: &str = "echo hours of work >> lib/a.txt; echo new > new.txt; rm lib/b.txt";
 
@@ -491,4 +491,25 @@ fn a_layer_that_is_gone_deletes_nothing_and_becomes_an_ordinary_worktree() {
         let landed = repo.git(["diff", "--name-status", "HEAD^", "HEAD"]);
         assert_eq!(landed, "M\tlib/a.txt\nD\tlib/b.txt\nA\tnew.txt", "{lost}");
     }
+}
+
+#[test]
+fn a_copy_of_the_repository_leaves_the_worktrees_of_the_original_alone() {
+    let repo = repo("");
+    let Some(spawned) = spawn(&repo, true) else {
+        return;
+    };
+    let agent = id(&spawned);
+    run(&repo, &spawned, WORK);
+    let before = repo.agent_json(&["diff", agent])["changes"].clone();
+    let copy = repo.path().with_file_name("copy");
+    let copied = Command::new("cp").arg("-a").args([&repo.path(), &copy]).status();
+    assert!(copied.expect("cp starts").success());
+    let output = agent_command(&copy).args(["materialize", agent]).output().expect("starts");
+    let said = describe(&output);
+    assert!(!output.status.success() && said.contains("worktree-foreign"), "{said}");
+    assert!(copy.join(".git/agents").join(&agent[..8]).join("layer/upper/new.txt").exists());
+    assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
+    repo.agent_json(&["materialize", agent]);
+    assert_eq!(repo.agent_json(&["diff", agent])["changes"], before);
 }

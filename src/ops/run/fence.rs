@@ -22,8 +22,8 @@ use crate::agents::{Ctx, clone, hidden_places, layered, worktree};
 use crate::domain::glob::Reach;
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, Fence, Glob, Isolation};
-use crate::error::{Code, Error, IoContext, Remedy, Result};
-use crate::git::files::admin_dir::{MODULES, leads_to};
+use crate::error::{Code, Error, IoContext, Result};
+use crate::git::files::admin_dir::MODULES;
 pub use crate::proc::sandbox::{Plan, become_mounted, enter, probe, probe_layer};
 use crate::store::{fsx, layout};
 use crate::wire::policy::Policy;
@@ -136,7 +136,7 @@ pub fn bounds(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<Bounds> {
 
 /// What an agent with a worktree may write beside that, and the worktree, of which a part may be open.
 fn own_places(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    let worktree = own_worktree(ctx, request.agent)?;
+    let worktree = worktree::own(&ctx.repo, request.agent)?;
     let is_clone = clone::is_one(ctx, request.agent.id);
     let mut places = Vec::new();
     if is_clone {
@@ -156,30 +156,6 @@ fn own_places(ctx: &Ctx, request: &FenceRequest<'_>) -> Result<(Vec<PathBuf>, Ve
         places.push(modules);
     }
     Ok((places, vec![worktree]))
-}
-
-/// Where the agent's worktree is.
-///
-/// The admin directory is the agent's to write, so what it says is believed only where it points at a
-/// directory that names it back: an agent can write such a `.git` file in its own places alone.
-fn own_worktree(ctx: &Ctx, agent: &Agent) -> Result<PathBuf> {
-    let name = layout::worktree_name(agent.id);
-    let admin_dir = ctx.repo.admin_dir(&name);
-    let found = ctx.repo.worktree(&name).map(|worktree| worktree.path);
-    match found {
-        Some(path) if leads_to(&path, &admin_dir) => real(&path),
-        found => {
-            if let Some(path) = found
-                && let Some(other) = worktree::other_repository(&path, &admin_dir)
-            {
-                return Err(worktree::works_elsewhere(agent, &path, &other));
-            }
-            let id = agent.id.short();
-            let what = format!("agent {id} and its worktree do not name each other");
-            Err(Error::new(Code::WorktreeForeign, what)
-                .remedy("to see and repair it", Remedy::Repair))
-        }
-    }
 }
 
 fn real(path: &Path) -> Result<PathBuf> {
