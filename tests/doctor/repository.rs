@@ -309,6 +309,37 @@ fn the_ledger_and_the_keep_chain_are_made_whole() {
 }
 
 #[test]
+fn work_is_accepted_though_a_power_loss_left_the_newest_objects_of_the_ledger_empty() {
+    for objects in [&["^{commit}"][..], &["^{tree}"], &["note"], &["^{commit}", "^{tree}", "note"]]
+    {
+        let patient = Patient::new();
+        // The newest event is lost, and says nothing that the others need.
+        patient.repo.agent_json(&["rename", &patient.id, "another"]);
+        let notes = patient.repo.git(["ls-tree", "-r", "refs/notes/agents"]);
+        let note = notes.split_whitespace().nth(2).expect("a blob");
+        let named = objects.iter().map(|object| match *object {
+            "note" => note.to_owned(),
+            kind => patient.repo.git(["rev-parse", &format!("refs/notes/agents{kind}")]),
+        });
+        for name in named.collect::<Vec<_>>() {
+            let file = format!("objects/{}/{}", &name[..2], &name[2..]);
+            let file = patient.git_dir().join(file);
+            std::fs::remove_file(&file).expect("a loose object");
+            std::fs::write(&file, "").expect("written");
+        }
+        let (status, report) = patient.doctor(&["--fix"]);
+        assert_eq!((status, problems(&report)), (0, vec![]), "{objects:?}: {report:#}");
+        assert_eq!(report["fixed"][0]["code"], "ledger.damaged", "{objects:?}: {report:#}");
+        let (status, report) = patient.doctor(&[]);
+        assert_eq!((status, problems(&report)), (0, vec![]), "{objects:?}: {report:#}");
+        let verdict = patient.repo.agent(&["verify", &patient.id, "--format=json"]);
+        let verdict: serde_json::Value = serde_json::from_slice(&verdict.stdout).expect("JSON");
+        let found = verdict["findings"].to_string();
+        assert!(!found.contains("work.unreadable"), "{objects:?}: {verdict:#}");
+    }
+}
+
+#[test]
 fn a_kept_commit_survives_what_would_have_deleted_it() {
     let patient = Patient::new();
     let shown = patient.repo.agent_json(&["show", &patient.id]);

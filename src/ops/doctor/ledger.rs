@@ -18,27 +18,33 @@ use crate::store::{Chain, chain, keep, layout, lock};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
-    let mut found = Vec::new();
     match recovery::condition(&ctx.repo, Chain::Ledger)? {
-        Condition::Sound => {}
-        Condition::Damaged => found.push(DoctorFinding::curable(
-            Sign::LedgerDamaged,
-            format!("{} leads to nothing whole; its reflog does", Chain::Ledger.refname()),
-            |ctx| {
-                recovery::repair(&ctx.repo, Chain::Ledger, ctx.now())?;
-                Ok("wrote down what the reflog gave back".to_owned())
-            },
-        )),
-        Condition::Lost => {
-            found.push(DoctorFinding::report(
-                Sign::LedgerLost,
-                format!("{} and its reflog lead to nothing readable", Chain::Ledger.refname()),
-                super::TAKE_OVER.to_owned(),
-            ));
-            // Nothing else can be said of a ledger that cannot be read.
-            return Ok(found);
+        Condition::Sound => content(ctx, survey),
+        Condition::Damaged => {
+            let damaged = DoctorFinding::curable(
+                Sign::LedgerDamaged,
+                format!("{} leads to nothing whole; its reflog does", Chain::Ledger.refname()),
+                |ctx| {
+                    recovery::repair(&ctx.repo, Chain::Ledger, ctx.now())?;
+                    Ok("wrote down what the reflog gave back".to_owned())
+                },
+            );
+            // The rest may need what cannot be read before that is mended.
+            let rest = content(ctx, survey).unwrap_or_default();
+            Ok([damaged].into_iter().chain(rest).collect())
         }
+        // Nothing else can be said of a ledger that cannot be read.
+        Condition::Lost => Ok(vec![DoctorFinding::report(
+            Sign::LedgerLost,
+            format!("{} and its reflog lead to nothing readable", Chain::Ledger.refname()),
+            super::TAKE_OVER.to_owned(),
+        )]),
     }
+}
+
+/// What is amiss with the lines and the rows of a ledger that can be read.
+fn content(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {
+    let mut found = Vec::new();
     let mut dropped = chain::foreign_writes(&ctx.repo)?.dropped.len();
     if dropped > 0 {
         // A write of ours changes the reflog first and the ref then, so this is asked once more while there is none. Where no lock can be

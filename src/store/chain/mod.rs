@@ -303,13 +303,21 @@ fn seems_overwritten(repo: &Repo) -> Result<bool> {
     if once.is_zero() || once == tip {
         return Ok(false);
     }
-    let now = repo.read_commit(tip)?;
-    // The nearest parents are asked first, which is enough for nearly every move and spares a walk.
-    if now.parents.contains(&once) || repo.merge_base(once, tip)? == Some(once) {
-        return Ok(false);
+    let drops = || -> Result<bool> {
+        let now = repo.read_commit(tip)?;
+        let before = repo.read_commit(once)?;
+        // The nearest parents are asked first, which is enough for nearly every move and spares a walk.
+        if now.parents.contains(&once) || repo.merge_base(once, tip)? == Some(once) {
+            return Ok(false);
+        }
+        // Not each move to an unrelated commit loses something: `git notes merge` and a repair do not.
+        Ok(!dropped(repo, now.tree, before.tree)?.is_empty())
+    };
+    match drops() {
+        // A power loss leaves objects that cannot be read: no writer dropped what they held, and a repair goes on from the rest.
+        Err(error) if error.code() == Code::RepoCorrupt => Ok(false),
+        drops => drops,
     }
-    // Not each move to an unrelated commit loses something: `git notes merge` and a repair do not.
-    Ok(!dropped(repo, now.tree, repo.tree_of(once)?)?.is_empty())
 }
 
 /// Brings back every line that foreign writers dropped from the ledger.
