@@ -147,6 +147,15 @@ pub(crate) fn require_idle(ctx: &Ctx, agent: &Agent) -> Result<()> {
     }
 }
 
+/// Refuses what would move the branch of an agent that a run goes on for: that works in a repository of its own, which goes on from the branch as
+/// it was, and could not be taken over.
+///
+/// # Errors
+/// `agent-busy`; those of the ledger; `io`.
+pub(crate) fn require_no_run(ctx: &Ctx, agent: &Agent) -> Result<()> {
+    if liveness::is_running(ctx, agent)? { Err(busy(agent, &AtWork::Ours)) } else { Ok(()) }
+}
+
 /// Keeps runs from beginning as long as the guard lives, and makes sure that nothing works in the agent. `None` for one that has no worktree
 /// here, in which nothing can begin. `lock` is one of those of [`liveness`].
 ///

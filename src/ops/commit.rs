@@ -14,7 +14,7 @@ use crate::agents::ctx::REPOSITORY_HOOKS;
 use crate::agents::own_checkout::own_checkout;
 use crate::agents::work::tip_of;
 use crate::agents::{
-    AgentWorktree, Ctx, ScopeGuard, crash_recovery, hooks, layered, lookup, work, worktree,
+    AgentWorktree, Ctx, ScopeGuard, at_work, crash_recovery, hooks, layered, lookup, work, worktree,
 };
 use crate::domain::folded_paths::folded;
 use crate::domain::violation::Reason;
@@ -57,7 +57,7 @@ pub struct CommitReport {
 ///
 /// # Errors
 /// `agent-unknown`, `agent-state`, `orchestrator-only`; `out-of-scope`, naming the paths;
-/// `nothing-to-land`; `commit-refused` with what the hooks said; `worktree-busy`.
+/// `nothing-to-land`; `commit-refused` with what the hooks said; `worktree-busy`; `agent-busy` during a run.
 pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Result<CommitReport> {
     require_orchestrator(ctx)?;
     if message.trim().is_empty() {
@@ -69,6 +69,7 @@ pub fn commit(ctx: &Ctx, who: &str, message: &str, in_scope_only: bool) -> Resul
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ledger, who)?)?;
     require_open(&agent)?;
     lookup::require_worktree_here(ctx, &agent)?;
+    at_work::require_no_run(ctx, &agent)?;
     let fence = ScopeGuard::around(&ctx.repo, agent)?;
     let agent = fence.agent();
     let place = own_checkout(ctx, agent)?;

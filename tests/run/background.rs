@@ -329,3 +329,18 @@ fn the_end_of_an_earlier_run_is_told_of_as_well() {
     assert_eq!(code, 7);
     assert_eq!(ask(&repo, &["wait"]).0["runs"], Value::Array(Vec::new()));
 }
+
+#[test]
+fn nothing_is_committed_beneath_a_run() {
+    let (repo, id) = spawned(TASK);
+    let begun = start(&repo, &id, &format!("{WORKS} {GATED} true"));
+    assert_eq!(begun["status"], "running");
+    let output = repo.agent(&["commit", &id, "-m", "mine"]);
+    assert_eq!(output.status.code(), Some(3), "{}", describe(&output));
+    assert!(describe(&output).contains("agent-busy"), "{}", describe(&output));
+    go(&repo);
+    let (_, code) = ask(&repo, &["wait", &id]);
+    assert_eq!(code, 0);
+    repo.agent_json(&["commit", &id, "-m", "mine"]);
+    repo.agent_json(&["merge", &id]);
+}
