@@ -90,7 +90,7 @@ impl Histories {
         }
         // Where the target holds that tip, it is a fork like any other, and there may be a later one; so there is where an update has brought
         // the landing to the branch.
-        if let Some((landed, _)) = landed::last(repo, agent, target)?
+        if let Some((landed, _)) = landed::last(repo, agent, (target, tip))?
             && let Some(last) = landed_tip(repo, agent, (target, tip))?
             && last != tip
             && !repo.is_ancestor(last, target)?
@@ -201,7 +201,7 @@ pub(crate) fn landed_tip(
     agent: &Agent,
     (target, tip): (Oid, Oid),
 ) -> Result<Option<Oid>> {
-    let Some((landed, last)) = landed::last(repo, agent, target)? else {
+    let Some((landed, last)) = landed::last(repo, agent, (target, tip))? else {
         return Ok(None);
     };
     let from = goes_on_from(repo, agent, last, tip)?;

@@ -330,7 +330,7 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
     let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
     if (agent.landed.is_some() || agent.reverted.is_some() || on_another)
-        && !landed::last(repo, agent, target)?
+        && !landed::last(repo, agent, (target, work))?
             .map_or(Ok(false), |(_, tip)| is_apart(repo, agent, tip, work))?
     {
         // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch, unless
@@ -420,7 +420,7 @@ pub(crate) fn as_it_lands(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> R
 /// What is new in `work` since its last landing on `target`. `None` where none is proved or it was taken back, where the branch begins anew,
 /// and where git finds the right base itself because both sides hold the landing, or the tip that landed.
 fn new_work(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Option<NewWork>> {
-    let Some((landed, tip)) = landed::last(repo, agent, target)? else {
+    let Some((landed, tip)) = landed::last(repo, agent, (target, work))? else {
         return Ok(None);
     };
     let is_found = repo.is_ancestor(landed, work)?

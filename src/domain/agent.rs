@@ -28,9 +28,7 @@ mod state;
 
 pub use state::{Move, State};
 
-use super::event::{
-    Base, Event, Exited, Isolation, ProgramVersion, Spawning, Started, Verified, What,
-};
+use super::event::{Base, Event, Isolation, ProgramVersion, Spawning, Started, Verified, What};
 use super::id::{AgentId, AgentName};
 use super::named::is_branch;
 use super::oid::Oid;
@@ -106,6 +104,8 @@ pub struct Agent {
     pub landed_tip: Option<Oid>,
     /// The commits that it landed as before, each with the tip that landed so, oldest first: a target may have lost the last one again.
     pub landed_before: Vec<(Oid, Oid)>,
+    /// The tips that verdicts accepted since the last landing that its row tells of, oldest first.
+    pub accepted_tips: Vec<Oid>,
     /// What took its landing back by a commit on top, after which it has not landed again.
     pub reverted: Option<Reverted>,
     /// Its last run.
@@ -306,6 +306,7 @@ impl Agent {
             landed: None,
             landed_tip: None,
             landed_before: Vec::new(),
+            accepted_tips: Vec::new(),
             reverted: None,
             run: None,
             summary: None,
@@ -502,6 +503,7 @@ impl Agent {
                 if verdict.into.is_some() {
                     self.by_trains.push(verdict.clone());
                 }
+                self.accepted_tips.extend(verdict.accepted.then_some(verdict.tip));
                 self.verdict = Some(verdict.clone());
             }
             What::Merged { commit, into, tip, .. } => {
@@ -510,6 +512,7 @@ impl Agent {
                 self.landed = Some((*commit, into.clone()));
                 self.landed_tip = *tip;
                 self.reverted = None;
+                self.accepted_tips.clear();
                 // What lands was green in a later train, or was accepted.
                 self.by_trains.clear();
             }
@@ -546,35 +549,6 @@ impl Agent {
     fn doubt_origin(&mut self, sentence: String) {
         self.doubt(sentence);
         self.origin_in_doubt = true;
-    }
-
-    // What the runs of an agent do to it.
-
-    /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
-    /// counted as done and whose run failed.
-    fn run_ended(&mut self, exited: &Exited) {
-        // A person who works by hand declares when it is done, or that it failed.
-        if self.run.as_ref().is_some_and(|run| run.started.by_hand) {
-            return;
-        }
-        self.finished = true;
-        self.asked = exited.asked && !self.declared;
-        let step = if exited.is_success() { Move::RunSucceeded } else { Move::RunFailed };
-        let Some(state) = self.state.after(step, self.declared) else {
-            return;
-        };
-        if step == Move::RunFailed {
-            self.summary = self.run.as_ref().map(|run| run.failure(exited));
-        }
-        self.enter(state, step);
-    }
-
-    /// The agent as it will be once the end of its last run is recorded; the run itself stays without an end. For
-    /// readers that find the supervisor of a run dead and must not write.
-    pub fn with_run_ended(mut self, exited: &Exited) -> Agent {
-        self.run_ended(exited);
-        self.run.iter_mut().for_each(|run| run.is_lost = true);
-        self
     }
 
     // An agent of which only the spawn commit is known.

@@ -18,6 +18,9 @@ use std::collections::{BTreeSet, HashMap};
 /// How many of a branch's newest commits are searched for one that makes the same change.
 const SEARCHED: usize = 1000;
 
+/// So many tips are asked about that were accepted and may have landed since: each takes as long as a look at the whole branch.
+const MOST_ACCEPTED: usize = 4;
+
 /// What is known of each agent, or why nothing is.
 pub type Answers = HashMap<AgentId, Result<bool>>;
 
@@ -100,17 +103,41 @@ pub fn is_proved_elsewhere(repo: &Repo, agent: &Agent, tip: Option<Oid>) -> Resu
         && as_claimed(repo, agent, Some(last), true)?)
 }
 
-/// The commit by which an agent landed last on what is at `target`, and the tip that it brought. A landing that was reset away there is none; of one
-/// that is not here, as in a shallow or partial clone, nothing can be proved.
+/// The commit by which an agent whose branch is at `tip` landed last on what is at `target`, and the tip that it brought. A landing that was reset away
+/// there is none; of one that is not here, as in a shallow or partial clone, nothing can be proved.
 ///
 /// # Errors
 /// `git-failed`.
-pub fn last(repo: &Repo, agent: &Agent, target: Oid) -> Result<Option<(Oid, Oid)>> {
+pub fn last(repo: &Repo, agent: &Agent, (target, tip): (Oid, Oid)) -> Result<Option<(Oid, Oid)>> {
+    if let Some(landed) = unrecorded(repo, agent, (target, tip))? {
+        return Ok(Some((target, landed)));
+    }
     let last = agent.landed.as_ref().map(|(landed, _)| *landed).zip(agent.landed_tip);
     for landing in last.into_iter().chain(agent.landed_before.iter().rev().copied()) {
         let is_here = repo.has_object(landing.0) && repo.has_object(landing.1);
         if is_here && repo.is_ancestor(landing.0, target)? {
             return Ok(Some(landing));
+        }
+    }
+    Ok(None)
+}
+
+/// What was accepted before, where that has landed on `target` and no row says so yet, as when a forge merged a pull request: the agent may go on
+/// before the landing is recorded.
+fn unrecorded(repo: &Repo, agent: &Agent, (target, now): (Oid, Oid)) -> Result<Option<Oid>> {
+    let is_asked = |tip: &&Oid| **tip != now && repo.has_object(**tip);
+    let mut tips: Vec<Oid> = agent.accepted_tips.iter().rev().filter(is_asked).copied().collect();
+    tips.dedup();
+    tips.truncate(MOST_ACCEPTED);
+    if tips.is_empty() {
+        return Ok(None);
+    }
+    // Asked of each tip alone, which nothing came after.
+    let alone = Agent { accepted_tips: Vec::new(), ..agent.clone() };
+    for tip in tips {
+        let answers = landed_at(repo, vec![(&alone, tip, target)]);
+        if answers.into_values().next().unwrap_or(Ok(false))? {
+            return Ok(Some(tip));
         }
     }
     Ok(None)
@@ -307,8 +334,10 @@ fn first_look(
     // Against where it started, work that takes back what landed is no change.
     let goes_on = !since_landing(repo, agent, base, tip)?.iter().all(is_as_left);
     let is_there = is_in_place && !goes_on;
+    // Of work that goes on, the last landing brought a part.
     let is_brought = || -> Result<bool> {
-        Ok(is_brought(repo, agent, tip, base)? || replay::is_held(repo, agent, base, tip)?)
+        let is_last = !goes_on && is_brought(repo, agent, tip, base)?;
+        Ok(is_last || replay::is_held(repo, agent, base, tip)?)
     };
     if is_there || is_held || is_brought()? {
         // Of one with an undo it was asked above.
@@ -334,7 +363,8 @@ fn first_look(
 
 /// What a branch changed since its last landing on `base`; nothing where it did not land, or begins anew.
 fn since_landing(repo: &Repo, agent: &Agent, base: Oid, tip: Oid) -> Result<Vec<Change>> {
-    let Some((landed, last)) = last(repo, agent, base)?.filter(|(_, last)| *last != tip) else {
+    let Some((landed, last)) = last(repo, agent, (base, tip))?.filter(|(_, last)| *last != tip)
+    else {
         return Ok(Vec::new());
     };
     let from = if repo.is_ancestor(landed, tip)? {

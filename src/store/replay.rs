@@ -171,6 +171,34 @@ pub fn own_commits(repo: &Repo, agent: &Agent, others: &[Oid], tip: Oid) -> Resu
     Ok(OwnCommits { spawn, commits })
 }
 
+/// Whether every commit of a remote's branch that `target` lacks is one of the agent's branch, or stands for one: the same but for its tree, its
+/// parents and what it carries. Others that wrote there made one that is not.
+///
+/// # Errors
+/// As [`Replay::of`].
+pub fn is_of_branch(
+    repo: &Repo,
+    agent: &Agent,
+    (tip, target): (Oid, Oid),
+    there: Oid,
+) -> Result<bool> {
+    let bare = |oid| repo.read_raw_commit(oid).map(|commit| commit.without_place(CARRIED));
+    let started = agent.base.as_ref().map(|base| base.oid).filter(|oid| repo.has_object(*oid));
+    let mut own: HashSet<Vec<u8>> = HashSet::new();
+    // What landed already, and what the branch was built upon, which stood there before that landed.
+    for below in started.into_iter().chain([target]) {
+        for oid in repo.commits_between(&[below], tip)? {
+            own.insert(bare(oid)?);
+        }
+    }
+    for oid in repo.commits_between(&[target], there)? {
+        if !own.contains(&bare(oid)?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// A line of commits that is being made on top of another commit.
 pub struct ReplayLine<'o> {
     /// The tree of the last one.

@@ -258,6 +258,79 @@ fn what_goes_on_after_a_squash_of_the_forge_is_offered_without_what_landed() {
 }
 
 #[test]
+fn what_a_forge_landed_is_told_from_what_came_after_though_no_row_says_so() {
+    let ways: [&[&str]; 2] = [&["--no-ff", "-m", "Merge pull request #1"], &["--squash"]];
+    for words in ways {
+        let forge = FakeForge::new("github.com");
+        let (bare, clone) = (&forge.hub.bare, &forge.clone);
+        let (agent, branch) = ready(&forge, &[], "src/two.rs");
+        let place = place(&forge.json(&["show", &agent]));
+        let goes_on = |what: &str, file: &str, content: &str| {
+            fs::write(place.join(file), content).expect("written");
+            forge.json(&["commit", &agent, "-m", what]);
+        };
+        goes_on("three", "src/three.rs", "work\n");
+        forge.answers(LIST, "[]");
+        forge.answers(CLOSED, "[]");
+        opens(&forge, 1);
+        assert_eq!(forge.json(&["pr", &agent])["outcome"], "created");
+        lands(&forge, &[&branch], words);
+        git_in(clone, ["pull", "--quiet", "--ff-only"]);
+        fs::remove_file(place.join("src/two.rs")).expect("removed");
+        goes_on("another way", "src/three.rs", "more work\n");
+        let names = |shown: &Value| {
+            let changes = shown["changes"].as_array().expect("a list").iter();
+            changes.map(|one| one["path"].as_str().expect("text").to_owned()).collect::<Vec<_>>()
+        };
+        let expected = ["src/three.rs", "src/two.rs"];
+        assert_eq!(names(&forge.json(&["diff", &agent])), expected, "{words:?}");
+        // What is offered and what would land are the same.
+        opens(&forge, 2);
+        assert_eq!(forge.json(&["pr", &agent])["outcome"], "created", "{words:?}");
+        let offered = git_in(bare, ["merge-tree", "--write-tree", "main", &branch]);
+        forge.json(&["merge", &agent, "--push"]);
+        assert_eq!(git_in(bare, ["rev-parse", "main^{tree}"]), offered, "{words:?}");
+        assert!(!git_in(bare, ["ls-tree", "-r", "--name-only", "main"]).contains("src/two.rs"));
+        assert_eq!(forge.json(&["show", &agent])["state"], "merged");
+    }
+}
+
+#[test]
+fn what_this_program_pushed_before_is_no_work_of_others() {
+    let forge = FakeForge::new("github.com");
+    let clone = &forge.clone;
+    forge.answers(LIST, "[]");
+    forge.answers(CLOSED, "[]");
+    let goes_on = |agent: &str, file: &str| {
+        let place = place(&forge.json(&["show", agent]));
+        fs::write(place.join(file), "work\n").expect("written");
+        forge.json(&["commit", agent, "-m", file]);
+        opens(&forge, 1);
+        assert_eq!(forge.json(&["pr", agent])["outcome"], "created", "{file}");
+    };
+    // What landed as it is has its first commit there, and the branch of the remote has not.
+    let (agent, _) = ready(&forge, &[], "src/two.rs");
+    goes_on(&agent, "src/three.rs");
+    forge.json(&["merge", &agent, "--ff-only", "--push"]);
+    goes_on(&agent, "src/four.rs");
+    // An update brings what was offered on top of a squash.
+    let (agent, branch) = ready(&forge, &[], "src/five.rs");
+    goes_on(&agent, "src/six.rs");
+    lands(&forge, &[&branch], &["--squash"]);
+    git_in(clone, ["pull", "--quiet", "--ff-only"]);
+    goes_on(&agent, "src/seven.rs");
+    forge.json(&["update", &agent]);
+    goes_on(&agent, "src/eight.rs");
+    // Of another writer there, nothing is lost.
+    let other = clone.with_file_name("other");
+    let bare = forge.hub.bare.to_str().expect("UTF-8");
+    git_in(clone, ["clone", "--quiet", "--branch", &branch, bare, other.to_str().expect("UTF-8")]);
+    git_in(&other, ["commit", "--quiet", "--allow-empty", "-m", "mine"]);
+    git_in(&other, ["push", "--quiet"]);
+    refused_json(&forge.run(&["pr", &agent, "--format=json"]), "not-fast-forward", 3);
+}
+
+#[test]
 fn work_that_a_train_accepted_goes_through_the_queue_without_another_check() {
     let forge = FakeForge::new("github.com");
     let (bare, clone) = (&forge.hub.bare, &forge.clone);

@@ -327,6 +327,17 @@ fn a_landing_before_one_that_the_target_lost_again_is_the_last() {
     }
 }
 
+#[test]
+fn what_takes_an_earlier_landing_back_has_not_landed_with_the_last_one() {
+    let agent = Agent::new();
+    commit(&agent, "src/one.rs");
+    landed(&agent, "--no-ff");
+    commit(&agent, "src/two.rs");
+    landed(&agent, "--squash");
+    removed(&agent, "src/one.rs");
+    lands_as_shown(&agent, "--squash", "src/one.rs");
+}
+
 /// Another commit on the target, which the branch gets.
 fn rebased(agent: &Agent) {
     agent.repo.write("docs/new.md", "a person's\n");

@@ -173,7 +173,7 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
     };
     // What landed before is on both sides, and so is what an update brought: neither is a difference to the base.
     let mut start = base.oid;
-    if let Some((_, tip)) = landed::last(repo, agent, target)?
+    if let Some((_, tip)) = landed::last(repo, agent, (target, work))?
         && spawn_commit::is_held_by(repo, tip, agent)
         && let Some(from) = goes_on_from(repo, agent, tip, work)?
     {

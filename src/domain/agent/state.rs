@@ -1,7 +1,7 @@
 //! The states of an agent and the moves between them.
 
 use super::Agent;
-use crate::domain::event::Verified;
+use crate::domain::event::{Exited, Verified};
 use crate::domain::named::named;
 
 named! {
@@ -137,6 +137,33 @@ pub enum Move {
 }
 
 impl Agent {
+    /// Takes the end of the last run. What was declared, judged or decided meanwhile stands, but for work that
+    /// counted as done and whose run failed.
+    pub(super) fn run_ended(&mut self, exited: &Exited) {
+        // A person who works by hand declares when it is done, or that it failed.
+        if self.run.as_ref().is_some_and(|run| run.started.by_hand) {
+            return;
+        }
+        self.finished = true;
+        self.asked = exited.asked && !self.declared;
+        let step = if exited.is_success() { Move::RunSucceeded } else { Move::RunFailed };
+        let Some(state) = self.state.after(step, self.declared) else {
+            return;
+        };
+        if step == Move::RunFailed {
+            self.summary = self.run.as_ref().map(|run| run.failure(exited));
+        }
+        self.enter(state, step);
+    }
+
+    /// The agent as it will be once the end of its last run is recorded; the run itself stays without an end. For
+    /// readers that find the supervisor of a run dead and must not write.
+    pub fn with_run_ended(mut self, exited: &Exited) -> Agent {
+        self.run_ended(exited);
+        self.run.iter_mut().for_each(|run| run.is_lost = true);
+        self
+    }
+
     /// What trains rejected, and no train that ran the checks of the same branch accepted since.
     pub fn rejections_by_trains(&self) -> impl Iterator<Item = &Verified> {
         let mut later = self.by_trains.as_slice();

@@ -116,6 +116,24 @@ impl RawCommit {
         RawCommit { bytes: [format!("tree {tree}").as_bytes(), rest].concat() }
     }
 
+    /// All that stays of it when it is made again elsewhere: neither tree and parents nor the header of that name.
+    pub fn without_place(&self, header: &str) -> Vec<u8> {
+        let header = [header.as_bytes(), b" "].concat();
+        let (mut kept, mut is_left_out, mut is_message) = (Vec::new(), false, false);
+        for line in self.bytes.split_inclusive(|&byte| byte == b'\n') {
+            is_message |= line == b"\n";
+            let is_folded = line.starts_with(b" ");
+            if !is_folded {
+                let names = [b"tree ".as_slice(), b"parent ", &header];
+                is_left_out = names.iter().any(|name| line.starts_with(name));
+            }
+            if is_message || !is_left_out {
+                kept.extend_from_slice(line);
+            }
+        }
+        kept
+    }
+
     fn message(&self) -> Cow<'_, str> {
         let end = self.bytes.windows(2).position(|pair| pair == b"\n\n");
         let message = end.and_then(|end| self.bytes.get(end + 2..));

@@ -23,13 +23,14 @@ use crate::agents::work::{squashed_below, stacked, tip_of};
 use crate::agents::worktree::AgentWorktree;
 use crate::agents::{at_work, crash_recovery, layered, own_changes, task_copy, worktree};
 use crate::domain::agent::Agent;
+use crate::domain::event::Verified;
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
 use crate::domain::oid::Oid;
 use crate::domain::quoted::{code_block, visible_line};
 use crate::domain::redaction::redact_secrets;
 use crate::domain::shell;
-use crate::domain::{Move, State};
+use crate::domain::{Move, State, What};
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::refs::REMOTE_COPIES;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
@@ -37,7 +38,7 @@ use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::merge::{self, MergeOptions, require_changes, require_start};
 use crate::ops::sync::{self, claim};
 use crate::ops::verify::{self, VerifyOptions};
-use crate::store::replay::Replay;
+use crate::store::replay::{self, Replay};
 use crate::store::spawn_commit;
 use crate::wire::policy::LandsOn;
 use serde::Serialize;
@@ -74,6 +75,8 @@ pub struct PrPlan {
     agent: Agent,
     /// The verdict, for the text of the pull request.
     pub verdict: Verdict,
+    /// What the row is to say of it; `None` where it says so already, or where only a part was judged.
+    judged: Option<Verified>,
     remote: String,
     branch: String,
     target: String,
@@ -189,7 +192,6 @@ pub fn plan(
         };
         require_start(ctx, &agent, &remote, (&target, onto), verdict.tip, is_published)?;
     }
-    let mut is_ours = there.is_some_and(|oid| replay.holds(oid));
     // Where a part of it or the work below has landed as a squash, its commits are no part of what is offered.
     let begins = |target| match squashed_below(ctx, &agent, target, verdict.tip)? {
         None if is_aimed_anew => stacked::landed_below(ctx, &agent, target),
@@ -198,11 +200,14 @@ pub fn plan(
     let offered = stacked::offered(&ctx.repo, &agent, begins, (there, onto), verdict.tip)?;
     if let Some(offered) = offered {
         replay = offered;
-        is_ours |= there.is_some_and(|oid| replay.holds(oid));
     }
+    // As after the landing of all that the branch changes.
+    if ctx.repo.has_object(replay.tip) && ctx.repo.is_ancestor(replay.tip, onto)? {
+        return Ok(Err(Box::new(HasLanded { agent, remote, target })));
+    }
+    let ends = (verdict.tip, onto);
     if let Some(oid) = there
-        && !is_ours
-        && !(ctx.repo.has_object(oid) && ctx.repo.is_ancestor(oid, verdict.tip)?)
+        && !(ctx.repo.has_object(oid) && replay::is_of_branch(&ctx.repo, &agent, ends, oid)?)
     {
         let id = agent.id.short();
         let what = format!("the remote `{remote}` has commits on {branch} that agent {id} lacks");
@@ -221,8 +226,13 @@ pub fn plan(
         }));
     }
     let owners = owners_of(ctx, &verdict)?;
+    let judged = Some(verdict.recorded()).filter(|judged| {
+        let is_known = agent.verdict.as_ref() == Some(judged);
+        !is_known && !verdict.is_partial()
+    });
     Ok(Ok(PrPlan {
         owners,
+        judged,
         forge: forge::of_remote(ctx, &remote)?,
         agent,
         // Its text names the commit that is pushed, which others have.
@@ -416,6 +426,13 @@ pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
             return Ok(report);
         }
         offer::require_room(ctx, client)?;
+    }
+    // As that of a landing, but beforehand: what a forge merges is told by it from what came after.
+    if let Some(judged) = &plan.judged {
+        ctx.ledger().append_if(plan.agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
+            row.unwrap_or(&plan.agent).may(Move::Accept)?;
+            Ok(What::Verified(judged.clone()))
+        })?;
     }
     if plan.there != Some(plan.replay.tip) {
         push(ctx, plan)?;
