@@ -340,6 +340,19 @@ fn work_is_accepted_though_a_power_loss_left_the_newest_objects_of_the_ledger_em
 }
 
 #[test]
+fn a_first_spawn_that_was_killed_before_there_was_a_ledger_has_lost_none() {
+    for (lines, expected) in [("\n19a691f784b2db65\n", None), ("\n1\n\n2\n", Some("ledger.lost"))] {
+        let repo = TestRepo::with_commit();
+        let agents = repo.path().join(".git/agents");
+        std::fs::create_dir(&agents).expect("made");
+        std::fs::write(agents.join("own-lines"), lines).expect("written");
+        let report = repo.agent(&["doctor", "--format=json"]);
+        let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+        assert_eq!(problems(&report), Vec::from_iter(expected), "{report:#}");
+    }
+}
+
+#[test]
 fn a_kept_commit_survives_what_would_have_deleted_it() {
     let patient = Patient::new();
     let shown = patient.repo.agent_json(&["show", &patient.id]);

@@ -9,7 +9,7 @@ use super::{Chain, append, commit, identity, is_ours};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Commit, Repo, Tip, notes};
-use crate::store::{layout, lock};
+use crate::store::{fsx, layout, lock};
 use crate::wire::message::STAMP_TRAILER;
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
@@ -230,9 +230,13 @@ pub enum Condition {
 pub fn condition(repo: &Repo, chain: Chain) -> Result<Condition> {
     let is_sound = match repo.tip(chain.refname())? {
         Tip::At(oid) => repo.read_commit(oid).is_ok_and(|commit| is_whole(repo, chain, &commit)),
-        // Deleting a ref deletes its reflog. What this clone wrote is noted beside the ledger.
+        // Deleting a ref deletes its reflog. What this clone wrote is noted beside the ledger: the first line before there is one, so a first spawn
+        // that was killed leaves a single one, and nothing that its caller heard of.
         Tip::Absent => {
-            let is_missed = chain == Chain::Ledger && layout::own_lines(repo.common_dir()).exists();
+            let noted = fsx::load_if_there(&layout::own_lines(repo.common_dir()))?;
+            let noted = noted.unwrap_or_default();
+            let lines = noted.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
+            let is_missed = chain == Chain::Ledger && lines.count() > 1;
             !is_missed && repo.reflog_oids(chain.refname())?.is_empty()
         }
         Tip::Broken => false,
