@@ -184,6 +184,7 @@ struct Planner<'a> {
     /// Whether the task itself says how it is set up, and which files are copied.
     own_setup: bool,
     own_copy: bool,
+    own_scope: bool,
     warnings: Vec<String>,
 }
 
@@ -230,6 +231,7 @@ impl<'a> Planner<'a> {
             bundle_dir: place::bundle_dir(ctx)?,
             own_setup: draft.has_setup(),
             own_copy: draft.setup_copy.given().is_some(),
+            own_scope: draft.whitelist.given().is_some(),
             ledger: ctx.ledger(),
             warnings: lost_ledger(ctx)?.into_iter().collect(),
             ctx,
@@ -332,7 +334,7 @@ impl<'a> Planner<'a> {
         Ok(Bound { denylist, opened, kept_out, reach })
     }
 
-    /// Refuses globs of a typed task that match no file; those of a file are warned of.
+    /// Refuses typed globs that match no file; those of a file, as the settings are, are warned of.
     fn require_matched(
         &mut self,
         checked: &GivenAndChecked,
@@ -343,7 +345,7 @@ impl<'a> Planner<'a> {
         let unmatched = globs::unmatched(&self.ctx.repo, trees, whitelist, (denylist, opened))?;
         let all = whitelist.iter().chain(denylist);
         self.warnings.extend(globs::misread(&self.ctx.repo, trees, all)?);
-        if checked.is_typed {
+        if checked.is_typed && self.own_scope {
             globs::require_matched(self.ctx, trees, &unmatched, &checked.new_globs)?;
             self.warnings.extend(globs::denied(whitelist, denylist, opened));
             return Ok(());
