@@ -331,6 +331,32 @@ fn what_this_program_pushed_before_is_no_work_of_others() {
 }
 
 #[test]
+fn a_stack_of_three_lands_one_after_the_other() {
+    for words in [&["--no-ff", "-m", "Merge pull request #1"][..], &["--squash"]] {
+        let forge = FakeForge::new("github.com");
+        let bare = &forge.hub.bare;
+        forge.answers(LIST, "[]");
+        forge.answers(CLOSED, "[]");
+        let (mut stack, mut below) = (Vec::new(), "main".to_owned());
+        for file in ["src/two.rs", "src/three.rs", "src/four.rs"] {
+            let (agent, branch) = ready(&forge, &["--base", &below], file);
+            below.clone_from(&branch);
+            opens(&forge, 1);
+            assert_eq!(forge.json(&["pr", &agent])["outcome"], "created", "{words:?}");
+            stack.push((agent, branch, file));
+        }
+        for (agent, branch, file) in &stack {
+            opens(&forge, 2);
+            assert_eq!(forge.json(&["pr", agent])["outcome"], "created", "{words:?}: {file}");
+            let own = ["log", "--no-merges", "--format=%s", &format!("main..{branch}")];
+            assert_eq!(git_in(bare, own), *file, "{words:?}");
+            lands(&forge, &[branch], words);
+        }
+        assert_eq!(git_in(bare, ["ls-tree", "--name-only", "main", "src/four.rs"]), "src/four.rs");
+    }
+}
+
+#[test]
 fn work_that_a_train_accepted_goes_through_the_queue_without_another_check() {
     let forge = FakeForge::new("github.com");
     let (bare, clone) = (&forge.hub.bare, &forge.clone);

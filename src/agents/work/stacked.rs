@@ -38,24 +38,33 @@ pub(crate) fn aim(
     agents: &[Agent],
     is_on: impl Fn(&Agent, &str) -> Result<bool>,
 ) -> Result<Aim<'_>> {
-    let below_of =
-        |target: &String| agents.iter().find(|other| other.branch.as_ref() == Some(target));
-    let mut aim = Aim { below: below_of(&began), target: began, is_anew: false };
-    // A row that names its own branch as its base would never end this.
-    for _ in agents {
-        let Some(below) = aim.below else { break };
-        let base = below.base.as_ref().and_then(|base| base.refname.as_ref());
-        let landed = below.landed.as_ref().map(|(_, into)| into);
-        let next = landed.filter(|_| below.state == State::Merged).or(base);
-        let Some(next) = next.filter(|next| **next != aim.target) else {
-            break;
-        };
-        if below.state != State::Merged && !is_on(below, next)? {
-            break;
-        }
-        aim = Aim { target: next.clone(), below: below_of(next), is_anew: true };
+    aim_within(began, agents, &is_on, agents.len())
+}
+
+/// As [`aim`], of a stack of so many at most: a row that names its own branch as its base would never end this.
+fn aim_within<'a>(
+    began: String,
+    agents: &'a [Agent],
+    is_on: &dyn Fn(&Agent, &str) -> Result<bool>,
+    most: usize,
+) -> Result<Aim<'a>> {
+    let below = agents.iter().find(|other| other.branch.as_ref() == Some(&began));
+    let here = |target| Aim { target, below, is_anew: false };
+    let (Some(below), Some(most)) = (below, most.checked_sub(1)) else {
+        return Ok(here(began));
+    };
+    let landed = below.landed.as_ref().filter(|_| below.state == State::Merged);
+    let base = below.base.as_ref().and_then(|base| base.refname.as_ref());
+    let next = match (landed, base) {
+        (Some((_, into)), _) => into.clone(),
+        // What it was built upon may have landed, too, and its branch be gone since.
+        (None, Some(base)) => aim_within(base.clone(), agents, is_on, most)?.target,
+        (None, None) => return Ok(here(began)),
+    };
+    if next == began || landed.is_none() && !is_on(below, &next)? {
+        return Ok(here(began));
     }
-    Ok(aim)
+    Ok(Aim { is_anew: true, ..aim_within(next, agents, is_on, most)? })
 }
 
 /// The full name of the branch that an agent's work lands on, as far as this clone knows; `None` for one that began at a commit.
