@@ -243,7 +243,7 @@ pub(super) fn without_branch(ctx: &Ctx, base: &Base, options: &SpawnOptions) -> 
     };
     Some(format!(
         "{why}, so the work has no branch to land on; to land it, run git agent merge <agent> --into <branch>, or \
-         name one with --base <branch>"
+         spawn it with --base <branch>"
     ))
 }
 
