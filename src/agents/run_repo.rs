@@ -37,6 +37,7 @@ use crate::git::{Repo, WorktreeLayer};
 use crate::store::{fsx, layout};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
@@ -242,7 +243,7 @@ impl RunRepo {
         let (file, ours) =
             (self.top.join(".git"), format!("gitdir: {}\n", self.admin_dir().display()));
         let mut altered = None;
-        if self.top.is_dir() {
+        if self.top.is_dir() && !self.is_of_original(&pointer) {
             let found = untrusted::read(&self.top, Path::new(".git"), LONGEST_REF);
             if found.as_deref() != Some(&pointer) {
                 // Neither the way back nor the one that `set_up` wrote: the command has changed the
@@ -260,6 +261,17 @@ impl RunRepo {
         // For `git worktree remove` an empty one is a submodule, too.
         let _ = fs::remove_dir(self.outer_admin_dir().join(MODULES));
         Ok(altered)
+    }
+
+    /// Whether this repository is a copy of the one that the worktree belongs to, given the worktree's `.git` file from before the command: that is at
+    /// work in the original, maybe. What a repository was moved away from is gone.
+    fn is_of_original(&self, pointer: &[u8]) -> bool {
+        let named = pointer.strip_prefix(b"gitdir: ").unwrap_or(pointer).trim_ascii_end();
+        let named = fs::canonicalize(self.top.join(OsStr::from_bytes(named)));
+        let own = fs::canonicalize(self.outer_admin_dir());
+        // The files of a layer lie in the repository, and were copied with it.
+        let is_outside = !self.top.starts_with(&self.common_dir);
+        is_outside && named.is_ok_and(|named| own.is_ok_and(|own| named != own))
     }
 
     /// Moves what the command put in the place of the worktree's `.git` file out of the worktree, and gives where it is.

@@ -344,3 +344,27 @@ fn nothing_is_committed_beneath_a_run() {
     repo.agent_json(&["commit", &id, "-m", "mine"]);
     repo.agent_json(&["merge", &id]);
 }
+
+#[test]
+fn a_run_goes_on_whatever_is_done_in_a_copy_of_its_repository() {
+    let (repo, id) = spawned(TASK);
+    let work = "echo one >> src/lib.rs; git commit --quiet --all -m one";
+    let more = "echo two >> src/lib.rs; git commit --quiet --all -m two";
+    let begun = start(&repo, &id, &format!("{WORKS} {work}; : > \"$BESIDE/on\"; {GATED} {more}"));
+    assert_eq!(begun["status"], "running");
+    while !beside(&repo, "on").exists() {
+        std::thread::yield_now();
+    }
+    let copy = repo.path().with_file_name("copy");
+    let copied = std::process::Command::new("cp").arg("-a").args([&repo.path(), &copy]).status();
+    assert!(copied.expect("cp starts").success());
+    for words in [&["verify", &id][..], &["commit", &id, "-m", "x"], &["doctor", "--fix"]] {
+        agent_command(&copy).args(words).output().expect("starts");
+    }
+    go(&repo);
+    let (_, code) = ask(&repo, &["wait", &id]);
+    assert_eq!(code, 0);
+    let shown = repo.agent_json(&["show", &id]);
+    let branch = shown["branch"].as_str().expect("a branch");
+    assert_eq!(repo.git(["log", "-2", "--format=%s", branch]), "two\none");
+}
