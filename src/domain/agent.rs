@@ -104,8 +104,6 @@ pub struct Agent {
     pub landed_tip: Option<Oid>,
     /// The commits that it landed as before, each with the tip that landed so, oldest first: a target may have lost the last one again.
     pub landed_before: Vec<(Oid, Oid)>,
-    /// The tips that verdicts accepted since the last landing that its row tells of, oldest first.
-    pub accepted_tips: Vec<Oid>,
     /// What took its landing back by a commit on top, after which it has not landed again.
     pub reverted: Option<Reverted>,
     /// Its last run.
@@ -306,7 +304,6 @@ impl Agent {
             landed: None,
             landed_tip: None,
             landed_before: Vec::new(),
-            accepted_tips: Vec::new(),
             reverted: None,
             run: None,
             summary: None,
@@ -503,7 +500,6 @@ impl Agent {
                 if verdict.into.is_some() {
                     self.by_trains.push(verdict.clone());
                 }
-                self.accepted_tips.extend(verdict.accepted.then_some(verdict.tip));
                 self.verdict = Some(verdict.clone());
             }
             What::Merged { commit, into, tip, .. } => {
@@ -512,7 +508,6 @@ impl Agent {
                 self.landed = Some((*commit, into.clone()));
                 self.landed_tip = *tip;
                 self.reverted = None;
-                self.accepted_tips.clear();
                 // What lands was green in a later train, or was accepted.
                 self.by_trains.clear();
             }

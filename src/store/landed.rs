@@ -7,7 +7,7 @@
 //! then built upon. The last is looked for among the newest commits only, and white space counts. What is not known counts as
 //! not landed, and so does an agent that has committed nothing, and work that a commit on top took back.
 
-use super::replay::RevertSearch;
+use super::replay::{Replay, RevertSearch};
 use super::{replay, spawn_commit};
 use crate::domain::{Agent, AgentId, Change, ChangeKind, Oid};
 use crate::error::{Error, Result};
@@ -18,9 +18,6 @@ use std::collections::{BTreeSet, HashMap};
 /// How many of a branch's newest commits are searched for one that makes the same change.
 const SEARCHED: usize = 1000;
 
-/// So many tips are asked about that were accepted and may have landed since: each takes as long as a look at the whole branch.
-const MOST_ACCEPTED: usize = 4;
-
 /// What is known of each agent, or why nothing is.
 pub type Answers = HashMap<AgentId, Result<bool>>;
 
@@ -30,6 +27,8 @@ struct UnlandedWork {
     tip: Oid,
     /// Where it began.
     started: Oid,
+    /// From where its change counts: what landed before is none.
+    from: Oid,
     /// Whether it goes on beyond a landing by what the branch has not.
     goes_on: bool,
 }
@@ -109,38 +108,26 @@ pub fn is_proved_elsewhere(repo: &Repo, agent: &Agent, tip: Option<Oid>) -> Resu
 /// # Errors
 /// `git-failed`.
 pub fn last(repo: &Repo, agent: &Agent, (target, tip): (Oid, Oid)) -> Result<Option<(Oid, Oid)>> {
-    if let Some(landed) = unrecorded(repo, agent, (target, tip))? {
-        return Ok(Some((target, landed)));
-    }
     let last = agent.landed.as_ref().map(|(landed, _)| *landed).zip(agent.landed_tip);
+    let mut recorded = None;
     for landing in last.into_iter().chain(agent.landed_before.iter().rev().copied()) {
         let is_here = repo.has_object(landing.0) && repo.has_object(landing.1);
         if is_here && repo.is_ancestor(landing.0, target)? {
-            return Ok(Some(landing));
+            recorded = Some(landing);
+            break;
         }
     }
-    Ok(None)
-}
-
-/// What was accepted before, where that has landed on `target` and no row says so yet, as when a forge merged a pull request: the agent may go on
-/// before the landing is recorded.
-fn unrecorded(repo: &Repo, agent: &Agent, (target, now): (Oid, Oid)) -> Result<Option<Oid>> {
-    let is_asked = |tip: &&Oid| **tip != now && repo.has_object(**tip);
-    let mut tips: Vec<Oid> = agent.accepted_tips.iter().rev().filter(is_asked).copied().collect();
-    tips.dedup();
-    tips.truncate(MOST_ACCEPTED);
-    if tips.is_empty() {
-        return Ok(None);
+    if agent.base.as_ref().is_some_and(|base| base.oid == target) {
+        return Ok(recorded);
     }
-    // Asked of each tip alone, which nothing came after.
-    let alone = Agent { accepted_tips: Vec::new(), ..agent.clone() };
-    for tip in tips {
-        let answers = landed_at(repo, vec![(&alone, tip, target)]);
-        if answers.into_values().next().unwrap_or(Ok(false))? {
-            return Ok(Some(tip));
-        }
-    }
-    Ok(None)
+    // Of what a forge merged no row may tell yet; what stands for its commits does.
+    let merged = Replay::of(repo, agent, target, tip)?.last_held(repo, target)?;
+    let merged = merged.filter(|(_, own)| spawn_commit::is_held_by(repo, *own, agent));
+    Ok(match (recorded, merged) {
+        (Some((_, tip)), Some((_, own))) if repo.is_ancestor(own, tip)? => recorded,
+        (_, Some(_)) => merged,
+        (_, None) => recorded,
+    })
 }
 
 /// The commit that holds all committed work of an agent whose branch is at `tip`: what landed last, where the branch stayed behind that, as
@@ -332,7 +319,10 @@ fn first_look(
     let is_as_left = |one: &Change| !differing.contains(&one.path);
     let is_in_place = changes.iter().all(is_as_left);
     // Against where it started, work that takes back what landed is no change.
-    let goes_on = !since_landing(repo, agent, base, tip)?.iter().all(is_as_left);
+    let from = goes_on_since(repo, agent, base, tip)?;
+    let since =
+        from.map_or(Ok(Vec::new()), |from| repo.tree_changes(&[repo.tree_of(from)?], tree))?;
+    let goes_on = !since.iter().all(is_as_left);
     let is_there = is_in_place && !goes_on;
     // Of work that goes on, the last landing brought a part.
     let is_brought = || -> Result<bool> {
@@ -357,24 +347,22 @@ fn first_look(
     if is_apart || changes.iter().any(is_untouched) {
         return not;
     }
-    let work = UnlandedWork { agent: agent.id, tip, started: began.oid, goes_on };
+    let from = from.filter(|_| goes_on).unwrap_or(began.oid);
+    let work = UnlandedWork { agent: agent.id, tip, started: began.oid, from, goes_on };
     Ok(LandedLook::Open(work))
 }
 
-/// What a branch changed since its last landing on `base`; nothing where it did not land, or begins anew.
-fn since_landing(repo: &Repo, agent: &Agent, base: Oid, tip: Oid) -> Result<Vec<Change>> {
+/// The commit from which a branch goes on since its last landing on `base`; `None` where it did not land, or begins anew.
+fn goes_on_since(repo: &Repo, agent: &Agent, base: Oid, tip: Oid) -> Result<Option<Oid>> {
     let Some((landed, last)) = last(repo, agent, (base, tip))?.filter(|(_, last)| *last != tip)
     else {
-        return Ok(Vec::new());
+        return Ok(None);
     };
-    let from = if repo.is_ancestor(landed, tip)? {
-        repo.merge_base(base, tip)?
+    if repo.is_ancestor(landed, tip)? {
+        repo.merge_base(base, tip)
     } else {
-        goes_on_from(repo, agent, last, tip)?
-    };
-    from.map_or(Ok(Vec::new()), |from| {
-        repo.tree_changes(&[repo.tree_of(from)?], repo.tree_of(tip)?)
-    })
+        goes_on_from(repo, agent, last, tip)
+    }
 }
 
 /// Whether a tip has nothing but what came from the target, `base`: by an update or a rebase, or because the branch was set to a commit of
@@ -489,7 +477,7 @@ fn was_made(repo: &Repo, line: &[Line], work: &UnlandedWork) -> Result<bool> {
     let Some(since) = first.and_then(|first| line.get(..=first)) else {
         return Ok(false);
     };
-    makes_the_same(repo, since, work.started, work.tip)
+    makes_the_same(repo, since, work.from, work.tip)
 }
 
 /// Whether one commit of a branch, given the newest first, makes the change of all the work, as a squash does, or each of the work's
@@ -498,11 +486,17 @@ fn was_made(repo: &Repo, line: &[Line], work: &UnlandedWork) -> Result<bool> {
 /// # Errors
 /// `repo-corrupt`.
 pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Result<bool> {
-    if let Some(is_made) = is_made(repo, line, &Line::of(repo, started, tip)?)? {
+    let own = repo.commits_between(&[started], tip)?;
+    let trees = own.iter().map(|commit| repo.tree_of(*commit)).collect::<Result<Vec<_>>>()?;
+    let mut since = trees.iter().skip_while(|tree| Some(*tree) != trees.last());
+    // Of work that went back to what it was before, the change of that moment is not all.
+    if !since.any(|tree| Some(tree) != trees.last())
+        && let Some(is_made) = is_made(repo, line, &Line::of(repo, started, tip)?)?
+    {
         return Ok(is_made);
     }
     let mut count = 0;
-    for commit in repo.commits_between(&[started], tip)? {
+    for commit in own {
         let [parent] = repo.read_commit(commit)?.parents[..] else {
             // A merge is no change of its own that a rebase would have made again.
             return Ok(false);

@@ -15,7 +15,7 @@ use super::remote_names::load_clone_id;
 use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried};
 use crate::domain::operation::Reverted;
 use crate::domain::{Agent, Oid};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::objects::RawCommit;
 use crate::git::{Commit, Repo};
 use std::cell::RefCell;
@@ -96,9 +96,21 @@ impl Replay {
     /// # Errors
     /// `git-failed`.
     pub fn is_begun(&self, repo: &Repo, target: Oid) -> Result<bool> {
-        let first = self.commits.first().map(|(_, first, _)| *first);
-        let first = first.filter(|first| repo.has_object(*first));
-        first.map_or(Ok(false), |first| repo.is_ancestor(first, target))
+        let first = self.commits.first().filter(|(_, first, _)| repo.has_object(*first));
+        first.map_or(Ok(false), |(_, first, _)| repo.is_ancestor(*first, target))
+    }
+
+    /// The last of its commits that `target` has, and the one of the branch for which that stands.
+    ///
+    /// # Errors
+    /// `git-failed`.
+    pub fn last_held(&self, repo: &Repo, target: Oid) -> Result<Option<(Oid, Oid)>> {
+        for (own, other, _) in self.commits.iter().rev() {
+            if repo.has_object(*other) && repo.is_ancestor(*other, target)? {
+                return Ok(Some((*other, *own)));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether a commit is one that stands for one of the branch.
@@ -317,9 +329,7 @@ pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<
 
 /// Whether the history of `target` has commits of the branch, or what stands for them.
 fn is_in_history(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<bool> {
-    let is_below = |commit: Oid| -> Result<bool> {
-        Ok(repo.has_object(commit) && repo.is_ancestor(commit, target)?)
-    };
+    let is_below = |oid| Ok::<_, Error>(repo.has_object(oid) && repo.is_ancestor(oid, target)?);
     if is_below(agent.spawn_commit)? {
         return Ok(true);
     }

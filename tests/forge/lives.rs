@@ -258,41 +258,39 @@ fn what_goes_on_after_a_squash_of_the_forge_is_offered_without_what_landed() {
 }
 
 #[test]
-fn what_a_forge_landed_is_told_from_what_came_after_though_no_row_says_so() {
-    let ways: [&[&str]; 2] = [&["--no-ff", "-m", "Merge pull request #1"], &["--squash"]];
-    for words in ways {
-        let forge = FakeForge::new("github.com");
-        let (bare, clone) = (&forge.hub.bare, &forge.clone);
-        let (agent, branch) = ready(&forge, &[], "src/two.rs");
-        let place = place(&forge.json(&["show", &agent]));
-        let goes_on = |what: &str, file: &str, content: &str| {
-            fs::write(place.join(file), content).expect("written");
-            forge.json(&["commit", &agent, "-m", what]);
-        };
-        goes_on("three", "src/three.rs", "work\n");
-        forge.answers(LIST, "[]");
-        forge.answers(CLOSED, "[]");
-        opens(&forge, 1);
-        assert_eq!(forge.json(&["pr", &agent])["outcome"], "created");
-        lands(&forge, &[&branch], words);
-        git_in(clone, ["pull", "--quiet", "--ff-only"]);
-        fs::remove_file(place.join("src/two.rs")).expect("removed");
-        goes_on("another way", "src/three.rs", "more work\n");
-        let names = |shown: &Value| {
-            let changes = shown["changes"].as_array().expect("a list").iter();
-            changes.map(|one| one["path"].as_str().expect("text").to_owned()).collect::<Vec<_>>()
-        };
-        let expected = ["src/three.rs", "src/two.rs"];
-        assert_eq!(names(&forge.json(&["diff", &agent])), expected, "{words:?}");
-        // What is offered and what would land are the same.
-        opens(&forge, 2);
-        assert_eq!(forge.json(&["pr", &agent])["outcome"], "created", "{words:?}");
-        let offered = git_in(bare, ["merge-tree", "--write-tree", "main", &branch]);
-        forge.json(&["merge", &agent, "--push"]);
-        assert_eq!(git_in(bare, ["rev-parse", "main^{tree}"]), offered, "{words:?}");
-        assert!(!git_in(bare, ["ls-tree", "-r", "--name-only", "main"]).contains("src/two.rs"));
-        assert_eq!(forge.json(&["show", &agent])["state"], "merged");
-    }
+fn what_a_forge_merged_is_told_from_what_came_after_though_no_row_says_so() {
+    let words = ["--no-ff", "-m", "Merge pull request #1"];
+    let forge = FakeForge::new("github.com");
+    let (bare, clone) = (&forge.hub.bare, &forge.clone);
+    let (agent, branch) = ready(&forge, &[], "src/two.rs");
+    let place = place(&forge.json(&["show", &agent]));
+    let goes_on = |what: &str, file: &str, content: &str| {
+        fs::write(place.join(file), content).expect("written");
+        forge.json(&["commit", &agent, "-m", what]);
+    };
+    goes_on("three", "src/three.rs", "work\n");
+    forge.answers(LIST, "[]");
+    forge.answers(CLOSED, "[]");
+    opens(&forge, 1);
+    assert_eq!(forge.json(&["pr", &agent])["outcome"], "created");
+    lands(&forge, &[&branch], &words);
+    git_in(clone, ["pull", "--quiet", "--ff-only"]);
+    fs::remove_file(place.join("src/two.rs")).expect("removed");
+    goes_on("another way", "src/three.rs", "more work\n");
+    let names = |shown: &Value| {
+        let changes = shown["changes"].as_array().expect("a list").iter();
+        changes.map(|one| one["path"].as_str().expect("text").to_owned()).collect::<Vec<_>>()
+    };
+    let expected = ["src/three.rs", "src/two.rs"];
+    assert_eq!(names(&forge.json(&["diff", &agent])), expected, "{words:?}");
+    // What is offered and what would land are the same.
+    opens(&forge, 2);
+    assert_eq!(forge.json(&["pr", &agent])["outcome"], "created", "{words:?}");
+    let offered = git_in(bare, ["merge-tree", "--write-tree", "main", &branch]);
+    forge.json(&["merge", &agent, "--push"]);
+    assert_eq!(git_in(bare, ["rev-parse", "main^{tree}"]), offered, "{words:?}");
+    assert!(!git_in(bare, ["ls-tree", "-r", "--name-only", "main"]).contains("src/two.rs"));
+    assert_eq!(forge.json(&["show", &agent])["state"], "merged");
 }
 
 #[test]

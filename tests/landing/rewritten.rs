@@ -338,6 +338,23 @@ fn what_takes_an_earlier_landing_back_has_not_landed_with_the_last_one() {
     lands_as_shown(&agent, "--squash", "src/one.rs");
 }
 
+#[test]
+fn work_that_goes_back_to_what_landed_first_has_not_landed() {
+    let agent = Agent::new();
+    for content in ["// one\n", "// two\n"] {
+        agent.write("src/new.rs", content);
+        agent.commit("changes its mind");
+        // As a forge does when it lands by a rebase.
+        agent.repo.git(["cherry-pick", "--no-gpg-sign", &agent.git(&["rev-parse", "HEAD"])]);
+    }
+    agent.write("src/new.rs", "// one\n");
+    agent.commit("changes its mind again");
+    let kept = agent.repo.agent_json(&["gc"]);
+    assert_eq!(kept["agents"][0]["action"], "keep", "{kept:#}");
+    let listed = agent.repo.agent_json(&["list"]);
+    assert_ne!(listed["agents"][0]["verdict"], "landed", "{listed:#}");
+}
+
 /// Another commit on the target, which the branch gets.
 fn rebased(agent: &Agent) {
     agent.repo.write("docs/new.md", "a person's\n");

@@ -23,14 +23,13 @@ use crate::agents::work::{squashed_below, stacked, tip_of};
 use crate::agents::worktree::AgentWorktree;
 use crate::agents::{at_work, crash_recovery, layered, own_changes, task_copy, worktree};
 use crate::domain::agent::Agent;
-use crate::domain::event::Verified;
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
 use crate::domain::oid::Oid;
 use crate::domain::quoted::{code_block, visible_line};
 use crate::domain::redaction::redact_secrets;
 use crate::domain::shell;
-use crate::domain::{Move, State, What};
+use crate::domain::{Move, State};
 use crate::error::{Code, Error, ErrorFacts, Result};
 use crate::git::refs::REMOTE_COPIES;
 use crate::git::refs::remote::{PushManner, RefChange, RefPush};
@@ -75,8 +74,6 @@ pub struct PrPlan {
     agent: Agent,
     /// The verdict, for the text of the pull request.
     pub verdict: Verdict,
-    /// What the row is to say of it; `None` where it says so already, or where only a part was judged.
-    judged: Option<Verified>,
     remote: String,
     branch: String,
     target: String,
@@ -201,8 +198,9 @@ pub fn plan(
     if let Some(offered) = offered {
         replay = offered;
     }
-    // As after the landing of all that the branch changes.
-    if ctx.repo.has_object(replay.tip) && ctx.repo.is_ancestor(replay.tip, onto)? {
+    // As after the landing of all that the branch changes, and an update since.
+    let is_held = ctx.repo.has_object(replay.tip) && ctx.repo.is_ancestor(replay.tip, onto)?;
+    if is_held || ctx.repo.tree_of(verdict.tip)? == ctx.repo.tree_of(onto)? {
         return Ok(Err(Box::new(HasLanded { agent, remote, target })));
     }
     let ends = (verdict.tip, onto);
@@ -226,13 +224,8 @@ pub fn plan(
         }));
     }
     let owners = owners_of(ctx, &verdict)?;
-    let judged = Some(verdict.recorded()).filter(|judged| {
-        let is_known = agent.verdict.as_ref() == Some(judged);
-        !is_known && !verdict.is_partial()
-    });
     Ok(Ok(PrPlan {
         owners,
-        judged,
         forge: forge::of_remote(ctx, &remote)?,
         agent,
         // Its text names the commit that is pushed, which others have.
@@ -426,13 +419,6 @@ pub fn execute(ctx: &Ctx, plan: &PrPlan, body: &str) -> Result<PrReport> {
             return Ok(report);
         }
         offer::require_room(ctx, client)?;
-    }
-    // As that of a landing, but beforehand: what a forge merges is told by it from what came after.
-    if let Some(judged) = &plan.judged {
-        ctx.ledger().append_if(plan.agent.spawn_commit, &ctx.actor()?, ctx.now(), |row| {
-            row.unwrap_or(&plan.agent).may(Move::Accept)?;
-            Ok(What::Verified(judged.clone()))
-        })?;
     }
     if plan.there != Some(plan.replay.tip) {
         push(ctx, plan)?;
