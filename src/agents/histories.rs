@@ -90,8 +90,7 @@ impl Histories {
         }
         // Where the target holds that tip, it is a fork like any other, and there may be a later one; so there is where an update has brought
         // the landing to the branch.
-        if let Some((landed, _)) = landed::last(repo, agent, (target, tip))?
-            && let Some(last) = landed_tip(repo, agent, (target, tip))?
+        if let Some((landed, last)) = landing(repo, agent, (target, tip))?
             && last != tip
             && !repo.is_ancestor(last, target)?
             && !repo.is_ancestor(landed, tip)?
@@ -196,11 +195,12 @@ impl Histories {
 ///
 /// # Errors
 /// `git-failed` when history cannot be walked.
-pub(crate) fn landed_tip(
-    repo: &Repo,
-    agent: &Agent,
-    (target, tip): (Oid, Oid),
-) -> Result<Option<Oid>> {
+pub(crate) fn landed_tip(repo: &Repo, agent: &Agent, ends: (Oid, Oid)) -> Result<Option<Oid>> {
+    Ok(landing(repo, agent, ends)?.map(|(_, from)| from))
+}
+
+/// As [`landed_tip`], with the commit by which it landed.
+fn landing(repo: &Repo, agent: &Agent, (target, tip): (Oid, Oid)) -> Result<Option<(Oid, Oid)>> {
     let Some((landed, last)) = landed::last(repo, agent, (target, tip))? else {
         return Ok(None);
     };
@@ -213,7 +213,7 @@ pub(crate) fn landed_tip(
     let is_back = from.is_some_and(|from| from != tip)
         && is_squash()?
         && RevertSearch::default().taken_back(repo, agent, target, tip)?.is_some();
-    Ok(from.filter(|_| !is_back))
+    Ok(from.filter(|_| !is_back).map(|from| (landed, from)))
 }
 
 /// Of any branch, by walking from it and from its target.

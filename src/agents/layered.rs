@@ -275,9 +275,12 @@ pub(crate) fn is_exchanged(ctx: &Ctx, agent: &Agent, place: &Path) -> Result<boo
 /// `io`.
 pub(crate) fn settle(ctx: &Ctx, agent: &Agent) -> Result<()> {
     let (common, note) = (ctx.repo.common_dir(), note(ctx, agent));
+    // As nearly always.
+    if !note.exists() {
+        return Ok(());
+    }
     // What a copy of a repository names is in the one that it is a copy of.
-    let place = worktree::own(&ctx.repo, agent).ok();
-    let (Some(place), true) = (place, note.exists()) else {
+    let Ok(place) = worktree::own(&ctx.repo, agent) else {
         return Ok(());
     };
     let is_exchanged = is_exchanged(ctx, agent, &place)?;

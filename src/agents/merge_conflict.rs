@@ -10,8 +10,7 @@ use crate::agents::ctx::Ctx;
 use crate::domain::{Agent, AgentId, Oid, Quoted};
 use crate::error::Result;
 use crate::git::Checkout;
-use crate::git::landing::ConflictedMerge;
-use crate::git::landing::unfinished;
+use crate::git::landing::{ConflictedMerge, unfinished};
 use crate::store::Ledger;
 use std::fmt::Write;
 

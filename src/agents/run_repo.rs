@@ -266,12 +266,14 @@ impl RunRepo {
     /// Whether this repository is a copy of the one that the worktree belongs to, given the worktree's `.git` file from before the command: that is at
     /// work in the original, maybe. What a repository was moved away from is gone.
     fn is_of_original(&self, pointer: &[u8]) -> bool {
+        // The files of a layer lie in the repository, and were copied with it.
+        if self.top.starts_with(&self.common_dir) {
+            return false;
+        }
         let named = pointer.strip_prefix(b"gitdir: ").unwrap_or(pointer).trim_ascii_end();
         let named = fs::canonicalize(self.top.join(OsStr::from_bytes(named)));
         let own = fs::canonicalize(self.outer_admin_dir());
-        // The files of a layer lie in the repository, and were copied with it.
-        let is_outside = !self.top.starts_with(&self.common_dir);
-        is_outside && named.is_ok_and(|named| own.is_ok_and(|own| named != own))
+        named.is_ok_and(|named| own.is_ok_and(|own| named != own))
     }
 
     /// Moves what the command put in the place of the worktree's `.git` file out of the worktree, and gives where it is.

@@ -159,8 +159,9 @@ fn merged_onto(repo: &Repo, below: Oid, target: Oid, tip: Oid) -> Result<Option<
     merged_trees(repo, repo.tree_of(left)?, [repo.tree_of(target)?, repo.tree_of(tip)?])
 }
 
-/// What is pushed onto `target` of a branch whose beginning, as `begins` gives it for a commit of the target, is there in another form; `None` where it
-/// is not. A remote that has the branch on an earlier commit of the target keeps it there: a target that moves is no reason to push again.
+/// What is pushed of a branch onto `target`: its commits without the empty one by which the agent was spawned. Where its beginning, as `begins` gives it
+/// for a commit of the target, is there in another form, it is what comes after that. A remote that has this on an earlier commit of the target keeps it
+/// there: a target that moves is no reason to push again.
 ///
 /// # Errors
 /// Those of `begins`, of reading and of writing objects.
@@ -170,9 +171,9 @@ pub(crate) fn offered(
     begins: impl Fn(Oid) -> Result<Option<Oid>>,
     (there, target): (Option<Oid>, Oid),
     tip: Oid,
-) -> Result<Option<Replay>> {
+) -> Result<Replay> {
     let Some(below) = begins(target)? else {
-        return Ok(None);
+        return Replay::to_land(repo, agent, target, tip);
     };
     if let Some(there) = there.filter(|there| repo.has_object(*there))
         && let Some(ground) = replay::ground(repo, agent, there)?
@@ -181,10 +182,10 @@ pub(crate) fn offered(
     {
         let earlier = rebased(repo, agent, below, ground, tip)?;
         if earlier.holds(there) {
-            return Ok(Some(earlier));
+            return Ok(earlier);
         }
     }
-    rebased(repo, agent, below, target, tip).map(Some)
+    rebased(repo, agent, below, target, tip)
 }
 
 /// The agent's own commits one after the other on top of `target`; where they do not apply so, one commit with all that they change.

@@ -22,7 +22,6 @@ use crate::proc::signals::Deferred;
 use crate::store::ledger::RecordedLanding;
 use crate::store::lock::Guard;
 use crate::store::mailbox::reader;
-use crate::store::replay::Replay;
 use crate::store::{Ledger, fsx, keep, layout, lock, spawn_commit};
 use std::cell::Cell;
 
@@ -453,8 +452,6 @@ fn landing_commit(
             // What it was built upon is there already where that has landed in another form, and does not come again.
             let begins = |target| stacked::landed_below(ctx, &plan.agent, target);
             let replay = stacked::offered(repo, &plan.agent, begins, (None, below), tip)?;
-            let replay =
-                replay.map_or_else(|| Replay::to_land(repo, &plan.agent, below, tip), Ok)?;
             replay.write(repo)?;
             replay.copy_notes(repo)?;
             if replay.tip != tip {

@@ -180,7 +180,10 @@ pub fn plan(
     require_changes(&verdict)?;
     // What the remote has beyond the agent's work would be lost by a push.
     let there = listed.get(&branch).copied();
-    let mut replay = replayed(ctx, &agent, &remote, (&target, onto), verdict.tip)?;
+    if !ctx.repo.has_object(onto) {
+        // No ref is moved: the copies of a remote's branches are the user's.
+        ctx.repo.fetch_refs(&remote, std::slice::from_ref(&target), Instant::now() + LIMIT)?;
+    }
     if stacked_on.is_none() && !is_aimed_anew {
         // A fork may be behind what another remote has.
         let is_published = |start| {
@@ -194,10 +197,7 @@ pub fn plan(
         None if is_aimed_anew => stacked::landed_below(ctx, &agent, target),
         own => Ok(own),
     };
-    let offered = stacked::offered(&ctx.repo, &agent, begins, (there, onto), verdict.tip)?;
-    if let Some(offered) = offered {
-        replay = offered;
-    }
+    let replay = stacked::offered(&ctx.repo, &agent, begins, (there, onto), verdict.tip)?;
     // As after the landing of all that the branch changes, and an update since.
     let is_held = ctx.repo.has_object(replay.tip) && ctx.repo.is_ancestor(replay.tip, onto)?;
     if is_held || ctx.repo.tree_of(verdict.tip)? == ctx.repo.tree_of(onto)? {
@@ -364,22 +364,6 @@ impl HasLanded {
             ..report_of(ctx, &self.agent, self.remote, "landed")?
         })
     }
-}
-
-/// What is pushed of a branch: its commits without the empty one by which the agent was spawned.
-fn replayed(
-    ctx: &Ctx,
-    agent: &Agent,
-    remote: &str,
-    (target, is): (&str, Oid),
-    tip: Oid,
-) -> Result<Replay> {
-    if !ctx.repo.has_object(is) {
-        // No ref is moved: the copies of a remote's branches are the user's.
-        let end = Instant::now() + LIMIT;
-        ctx.repo.fetch_refs(remote, &[target.to_owned()], end)?;
-    }
-    Replay::to_land(&ctx.repo, agent, is, tip)
 }
 
 fn require_accepted(verdict: &Verdict) -> Result<()> {
