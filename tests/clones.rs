@@ -6,8 +6,8 @@ mod bombs;
 use crate::sandbox::level;
 use crate::support::agent::{TASK, agent_command, describe, json_of};
 use crate::support::death;
-use crate::support::{TestRepo, git_in, git_output};
-use crate::verify::Agent;
+use crate::support::{TestRepo, git_in, git_output, isolated};
+use crate::verify::{Agent, refused};
 use git_agent::ops::discard;
 use serde_json::Value;
 use std::fs;
@@ -123,6 +123,30 @@ fn work_in_a_clone_is_judged_and_lands_as_any_other() {
             .exists()
     );
     assert_eq!(agent.repo.git(["fsck", "--strict", "--no-dangling"]), "");
+}
+
+#[test]
+fn a_clone_that_conflicts_is_brought_up_to_date_as_the_hint_says() {
+    let agent = cloned();
+    agent.write("src/lib.rs", "pub fn ours() {}\n");
+    agent.commit("Work");
+    agent.repo.write("src/lib.rs", "pub fn theirs() {}\n");
+    agent.repo.commit_all("others");
+    assert_eq!(agent.codes(), ["merge.conflict"]);
+    let advice = |options: &[&str]| {
+        let output = agent.repo.agent(&[&["update", &agent.id], options].concat());
+        refused(&output, "agent-state", 3);
+        let error = String::from_utf8_lossy(&output.stderr);
+        error.trim().split_once(", run ").expect("a command").1.to_owned()
+    };
+    let hinted = advice(&[]);
+    assert_eq!([advice(&["--conflicts"]), advice(&["-n"])], [hinted.clone(), hinted.clone()]);
+    let pulled = isolated("sh", &agent.repo.path()).args(["-c", &hinted]).output();
+    assert_eq!(pulled.expect("starts").status.code(), Some(1), "{hinted}");
+    agent.write("src/lib.rs", "pub fn ours() {}\npub fn theirs() {}\n");
+    agent.commit("Both");
+    agent.repo.agent_json(&["merge", &agent.id]);
+    assert_eq!(agent.repo.git(["show", "main:src/lib.rs"]), "pub fn ours() {}\npub fn theirs() {}");
 }
 
 #[test]

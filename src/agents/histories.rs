@@ -7,9 +7,10 @@ use crate::error::Result;
 use crate::git::Repo;
 use crate::git::history::gained::{Gained, GrownApart};
 use crate::git::refs::remote::RemoteRefs;
-use crate::store::landed::{self, goes_on_from};
-use crate::store::replay::RevertSearch;
+use crate::store::landed;
+use crate::store::replay::goes_on_from;
 use crate::store::spawn_commit::AGENTS_BRANCHES;
+use crate::store::target_commits::TargetMessages;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -201,7 +202,8 @@ pub(crate) fn landed_tip(repo: &Repo, agent: &Agent, ends: (Oid, Oid)) -> Result
 
 /// As [`landed_tip`], with the commit by which it landed.
 fn landing(repo: &Repo, agent: &Agent, (target, tip): (Oid, Oid)) -> Result<Option<(Oid, Oid)>> {
-    let Some((landed, last)) = landed::last(repo, agent, (target, tip))? else {
+    let messages = TargetMessages::default();
+    let Some((landed, last)) = landed::last(repo, agent, (target, tip), &messages)? else {
         return Ok(None);
     };
     let from = goes_on_from(repo, agent, last, tip)?;
@@ -212,7 +214,7 @@ fn landing(repo: &Repo, agent: &Agent, (target, tip): (Oid, Oid)) -> Result<Opti
     };
     let is_back = from.is_some_and(|from| from != tip)
         && is_squash()?
-        && RevertSearch::default().taken_back(repo, agent, target, tip)?.is_some();
+        && messages.taken_back(repo, agent, target, tip)?.is_some();
     Ok(from.filter(|_| !is_back).map(|from| (landed, from)))
 }
 

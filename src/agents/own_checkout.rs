@@ -35,17 +35,7 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
         let what = format!("agent {} is shared and has nothing to commit", agent.id);
         return Err(Error::new(Code::AgentState, what));
     };
-    // Its files and its branch are in the clone; a commit here would be made of what was taken in
-    // last.
-    if clone::is_one(ctx, agent.id) {
-        let what = format!(
-            "agent {} works in a clone of its own, and so are its commits made",
-            agent.id.short()
-        );
-        let place = shell::path(&top);
-        return Err(Error::new(Code::AgentState, what)
-            .hint(format!("to commit there, run git -C {place} commit")));
-    }
+    require_no_clone(ctx, agent, "to commit there", "commit")?;
     // A commit there moves the branch. A row alone does not make it the agent's.
     require_own_branch(ctx, agent)?;
     let admin_dir = worktree::admin_dir(&ctx.repo, agent.id);
@@ -76,6 +66,22 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
         return Err(Error::new(Code::WorktreeBusy, what).remedy("to put it back", back));
     }
     Ok(place)
+}
+
+/// Refuses an agent whose files and branch are in a clone of its own, where git does what is wanted: `way` is what it is called with. What is made
+/// here would be made of what was taken in last.
+///
+/// # Errors
+/// `agent-state`.
+pub(crate) fn require_no_clone(ctx: &Ctx, agent: &Agent, wish: &str, way: &str) -> Result<()> {
+    let place = worktree::find(&ctx.repo, agent).filter(|_| clone::is_one(ctx, agent.id));
+    let Some(place) = place else {
+        return Ok(());
+    };
+    let id = agent.id.short();
+    let what = format!("agent {id} works in a clone of its own, and so are its commits made");
+    let hint = format!("{wish}, run git -C {} {way}", shell::path(&place));
+    Err(Error::new(Code::AgentState, what).hint(hint))
 }
 
 /// What git is to be called with, in turn, to lead HEAD back to an agent's branch from what it names, a ref or a commit, so that no

@@ -16,8 +16,9 @@ use crate::error::{Code, Error, Result};
 use crate::git::merge::Merge;
 use crate::git::repo::Resolved;
 use crate::git::{Identity, NewCommit, Repo, Tip};
-use crate::store::landed::goes_on_from;
-use crate::store::replay::{self, Replay, RevertSearch};
+use crate::store::replay::goes_on_from;
+use crate::store::replay::{self, Replay};
+use crate::store::target_commits::TargetMessages;
 use crate::store::{agent_branch, facts, keep, landed, spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::HashSet;
@@ -330,7 +331,7 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
     let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
     if (agent.landed.is_some() || agent.reverted.is_some() || on_another)
-        && !landed::last(repo, agent, (target, work))?
+        && !landed::last(repo, agent, (target, work), &TargetMessages::default())?
             .map_or(Ok(false), |(_, tip)| is_apart(repo, agent, tip, work))?
     {
         // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch, unless
@@ -420,7 +421,8 @@ pub(crate) fn as_it_lands(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> R
 /// What is new in `work` since its last landing on `target`. `None` where none is proved or it was taken back, where the branch begins anew,
 /// and where git finds the right base itself because both sides hold the landing, or the tip that landed.
 fn new_work(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Option<NewWork>> {
-    let Some((landed, tip)) = landed::last(repo, agent, (target, work))? else {
+    let messages = TargetMessages::default();
+    let Some((landed, tip)) = landed::last(repo, agent, (target, work), &messages)? else {
         return Ok(None);
     };
     let is_found = repo.is_ancestor(landed, work)?
@@ -428,7 +430,7 @@ fn new_work(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Option
     // A row says which tip that was. It has to be the agent's own.
     let is_proved = spawn_commit::is_held_by(repo, tip, agent);
     // What came since a landing that was taken back would be brought alone.
-    let back = || RevertSearch::default().taken_back(repo, agent, target, work);
+    let back = || messages.taken_back(repo, agent, target, work);
     if is_found || !is_proved || back()?.is_some() {
         return Ok(None);
     }

@@ -21,7 +21,7 @@ use crate::agents::authority::require_orchestrator;
 use crate::agents::branch_swap::{index_scratch, swap};
 use crate::agents::ctx::Ctx;
 use crate::agents::merge_conflict::UnfinishedMerge;
-use crate::agents::own_checkout::own_checkout;
+use crate::agents::own_checkout::{own_checkout, require_no_clone};
 use crate::agents::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
 use crate::agents::{at_work, crash_recovery, layered, liveness, lookup, own_changes, worktree};
@@ -39,7 +39,7 @@ use crate::git::merge::MergeResult;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::error_report::command_to_go_on;
 use crate::proc::signals::Deferred;
-use crate::store::{facts, replay};
+use crate::store::{facts, target_commits};
 use crate::wire::path_text::PathText;
 pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
 use serde::Serialize;
@@ -148,7 +148,12 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
             ))
             .remedy("to land on another branch", Remedy::LandElsewhere(short)));
     };
-    if let Some(reverted) = replay::reverted_on(&ctx.repo, &agent, target_tip, tip)? {
+    if let Some(name) = &target {
+        let (place, name) = (shell::path(ctx.repo.common_dir()), shell::word(name.as_bytes()));
+        let pull = format!("pull --no-rebase {place} {name}");
+        require_no_clone(ctx, &agent, "to merge that branch there", &pull)?;
+    }
+    if let Some(reverted) = target_commits::reverted_on(&ctx.repo, &agent, target_tip, tip)? {
         let error = Error::new(Code::AgentState, reverted.meaning());
         return Err(error.remedy("to bring that work back first", reverted.way_back()));
     }

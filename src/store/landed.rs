@@ -7,13 +7,14 @@
 //! then built upon. The last is looked for among the newest commits only, and white space counts. What is not known counts as
 //! not landed, and so does an agent that has committed nothing, and work that a commit on top took back.
 
-use super::replay::{Replay, RevertSearch};
+use super::replay::Replay;
+use super::target_commits::{CommitChange, TargetMessages, are_taken_back, reverted_by, steps_of};
 use super::{replay, spawn_commit};
 use crate::domain::{Agent, AgentId, Change, ChangeKind, Oid};
 use crate::error::{Error, Result};
 use crate::git::history::gained::Gained;
 use crate::git::{Repo, Tip};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How many of a branch's newest commits are searched for one that makes the same change.
 const SEARCHED: usize = 1000;
@@ -31,26 +32,6 @@ struct UnlandedWork {
     from: Oid,
     /// Whether it goes on beyond a landing by what the branch has not.
     goes_on: bool,
-}
-
-/// A commit of a branch.
-pub struct Line {
-    commit: Oid,
-    parent: Oid,
-    /// The trees before and after it.
-    trees: (Oid, Oid),
-    paths: BTreeSet<Vec<u8>>,
-}
-
-impl Line {
-    /// The change that a commit makes to its first parent.
-    ///
-    /// # Errors
-    /// `repo-corrupt`.
-    pub fn of(repo: &Repo, parent: Oid, commit: Oid) -> Result<Line> {
-        let trees = (repo.tree_of(parent)?, repo.tree_of(commit)?);
-        Ok(Line { commit, parent, trees, paths: repo.changed_paths(trees.0, trees.1)? })
-    }
 }
 
 /// Whether the branch that an agent's row says it was merged into has its work, whose `tip` is given: here, or as it was fetched from a remote.
@@ -98,7 +79,7 @@ pub fn is_proved_elsewhere(repo: &Repo, agent: &Agent, tip: Option<Oid>) -> Resu
     };
     let is_own = repo.has_object(last) && spawn_commit::is_held_by(repo, last, agent);
     Ok(is_own
-        && goes_on_from(repo, agent, last, tip)?.is_some()
+        && replay::goes_on_from(repo, agent, last, tip)?.is_some()
         && as_claimed(repo, agent, Some(last), true)?)
 }
 
@@ -107,7 +88,12 @@ pub fn is_proved_elsewhere(repo: &Repo, agent: &Agent, tip: Option<Oid>) -> Resu
 ///
 /// # Errors
 /// `git-failed`.
-pub fn last(repo: &Repo, agent: &Agent, (target, tip): (Oid, Oid)) -> Result<Option<(Oid, Oid)>> {
+pub fn last(
+    repo: &Repo,
+    agent: &Agent,
+    (target, tip): (Oid, Oid),
+    messages: &TargetMessages,
+) -> Result<Option<(Oid, Oid)>> {
     let last = agent.landed.as_ref().map(|(landed, _)| *landed).zip(agent.landed_tip);
     let mut recorded = None;
     for landing in last.into_iter().chain(agent.landed_before.iter().rev().copied()) {
@@ -120,14 +106,55 @@ pub fn last(repo: &Repo, agent: &Agent, (target, tip): (Oid, Oid)) -> Result<Opt
     if agent.base.as_ref().is_some_and(|base| base.oid == target) {
         return Ok(recorded);
     }
-    // Of what a forge merged no row may tell yet; what stands for its commits does.
+    // Of what a forge merged no row may tell yet; what stands for its commits does, and so does what it made of them.
     let merged = Replay::of(repo, agent, target, tip)?.last_held(repo, target)?;
     let merged = merged.filter(|(_, own)| spawn_commit::is_held_by(repo, *own, agent));
-    Ok(match (recorded, merged) {
+    let known = match (recorded, merged) {
         (Some((_, tip)), Some((_, own))) if repo.is_ancestor(own, tip)? => recorded,
         (_, Some(_)) => merged,
         (_, None) => recorded,
-    })
+    };
+    remade(repo, agent, known, (target, tip), messages)
+}
+
+/// The landing of more of an agent's branch than `known` brought, where `target` has that in another form: as commits that name the agent and
+/// bring just what the branch had beyond the landing before, up to one of its commits. So a forge squashes a pull request or rebases it.
+/// `known` where there is none, and where that was taken back.
+///
+/// # Errors
+/// `repo-corrupt`, `git-failed`.
+fn remade(
+    repo: &Repo,
+    agent: &Agent,
+    known: Option<(Oid, Oid)>,
+    (target, tip): (Oid, Oid),
+    messages: &TargetMessages,
+) -> Result<Option<(Oid, Oid)>> {
+    let Some((own, ground)) = spawn_commit::own_line(repo, tip, agent) else {
+        return Ok(known);
+    };
+    let begins = match known {
+        Some((_, last)) => replay::goes_on_from(repo, agent, last, tip)?,
+        None => Some(ground),
+    };
+    let Some(begins) = begins else {
+        return Ok(known);
+    };
+    let own: Vec<Oid> = own.into_iter().take_while(|oid| *oid != begins).collect();
+    // With a single commit nothing goes on beyond what landed.
+    if own.len() < 2 {
+        return Ok(known);
+    }
+    let mut named = messages.naming(repo, agent, target)?;
+    if let Some((landed, _)) = known {
+        named.retain(|(oid, _)| !repo.is_ancestor(*oid, landed).unwrap_or(false));
+    }
+    let landings = steps_of(repo, (begins, own), named)?;
+    let last = landings.last().map(|last| (last.change.commit.oid, last.own));
+    match last {
+        Some((_, own)) if !are_taken_back(repo, landings, (begins, own), target)? => Ok(last),
+        _ => Ok(known),
+    }
 }
 
 /// The commit that holds all committed work of an agent whose branch is at `tip`: what landed last, where the branch stayed behind that, as
@@ -141,35 +168,6 @@ pub fn top(repo: &Repo, agent: &Agent, tip: Oid) -> Result<Oid> {
         Some(last) if repo.is_ancestor(tip, last)? => last,
         _ => tip,
     })
-}
-
-/// The commit of an agent's branch from which it goes on beyond what landed with the tip `last`: that tip itself or, in a branch that was
-/// rewritten since, the commit whose tree is that of the latest one that both lines have. What comes after it is the work of now, and what was
-/// only dropped stays on the target. `None` for a branch that begins anew.
-///
-/// # Errors
-/// `repo-corrupt`, `git-failed`.
-pub fn goes_on_from(repo: &Repo, agent: &Agent, last: Oid, tip: Oid) -> Result<Option<Oid>> {
-    if repo.is_ancestor(last, tip)? {
-        return Ok(Some(last));
-    }
-    let line = |tip| spawn_commit::own_line(repo, tip, agent);
-    let (Some((landed, ground)), Some((own, own_ground))) = (line(last), line(tip)) else {
-        let fork = repo.merge_base(last, tip)?.filter(|fork| *fork != agent.spawn_commit);
-        let is_own = fork.map_or(Ok(false), |fork| repo.is_ancestor(agent.spawn_commit, fork))?;
-        return Ok(fork.filter(|_| is_own));
-    };
-    // Of several with one tree the newest counts.
-    let own = own.into_iter().rev().map(|oid| Ok((repo.tree_of(oid)?, oid)));
-    let own: HashMap<Oid, Oid> = own.collect::<Result<_>>()?;
-    let nothing = [repo.tree_of(ground)?, repo.tree_of(own_ground)?];
-    for oid in landed {
-        let tree = repo.tree_of(oid)?;
-        if let Some(same) = own.get(&tree).filter(|_| !nothing.contains(&tree)) {
-            return Ok(Some(*same));
-        }
-    }
-    Ok(None)
 }
 
 /// Which branch has the work of each agent, whose tip is given: the one that it started from, or what was last fetched of that
@@ -237,10 +235,10 @@ pub fn landed_at(repo: &Repo, questions: Vec<(&Agent, Oid, Oid)>) -> Answers {
     let mut answers = Answers::new();
     let mut open: HashMap<Oid, Vec<UnlandedWork>> = HashMap::new();
     let targets = targets(repo, &questions);
-    let reverts = RevertSearch::default();
+    let messages = TargetMessages::default();
     for (agent, tip, base) in questions {
         let gained = targets.get(&base).and_then(Option::as_ref);
-        match first_look(repo, agent, tip, (base, gained), &reverts) {
+        match first_look(repo, agent, tip, (base, gained), &messages) {
             Ok(LandedLook::Answer(landed)) => drop(answers.insert(agent.id, Ok(landed))),
             Ok(LandedLook::Open(work)) => open.entry(base).or_default().push(work),
             Err(error) => drop(answers.insert(agent.id, Err(error))),
@@ -281,7 +279,7 @@ fn first_look(
     agent: &Agent,
     tip: Oid,
     (base, gained): (Oid, Option<&Gained>),
-    reverts: &RevertSearch,
+    messages: &TargetMessages,
 ) -> Result<LandedLook> {
     let not = Ok(LandedLook::Answer(false));
     let Some(began) = &agent.base else {
@@ -298,7 +296,7 @@ fn first_look(
     // Its commits are in the history still, and a commit on top took back what they changed.
     if let Some(reverted) = &agent.reverted
         && (!repo.has_object(reverted.commit)
-            || reverts.taken_back(repo, agent, base, tip)?.is_some())
+            || messages.taken_back(repo, agent, base, tip)?.is_some())
     {
         return not;
     }
@@ -319,7 +317,7 @@ fn first_look(
     let is_as_left = |one: &Change| !differing.contains(&one.path);
     let is_in_place = changes.iter().all(is_as_left);
     // Against where it started, work that takes back what landed is no change.
-    let from = goes_on_since(repo, agent, base, tip)?;
+    let from = goes_on_since(repo, agent, (base, tip), messages)?;
     let since =
         from.map_or(Ok(Vec::new()), |from| repo.tree_changes(&[repo.tree_of(from)?], tree))?;
     let goes_on = !since.iter().all(is_as_left);
@@ -333,7 +331,7 @@ fn first_look(
         // Of one with an undo it was asked above.
         let is_gone = !is_there
             && agent.reverted.is_none()
-            && reverts.taken_back(repo, agent, base, tip)?.is_some();
+            && messages.taken_back(repo, agent, base, tip)?.is_some();
         return Ok(LandedLook::Answer(!is_gone));
     }
     if is_in_place {
@@ -353,15 +351,20 @@ fn first_look(
 }
 
 /// The commit from which a branch goes on since its last landing on `base`; `None` where it did not land, or begins anew.
-fn goes_on_since(repo: &Repo, agent: &Agent, base: Oid, tip: Oid) -> Result<Option<Oid>> {
-    let Some((landed, last)) = last(repo, agent, (base, tip))?.filter(|(_, last)| *last != tip)
-    else {
+fn goes_on_since(
+    repo: &Repo,
+    agent: &Agent,
+    (base, tip): (Oid, Oid),
+    messages: &TargetMessages,
+) -> Result<Option<Oid>> {
+    let last = last(repo, agent, (base, tip), messages)?;
+    let Some((landed, last)) = last.filter(|(_, last)| *last != tip) else {
         return Ok(None);
     };
     if repo.is_ancestor(landed, tip)? {
         repo.merge_base(base, tip)
     } else {
-        goes_on_from(repo, agent, last, tip)
+        replay::goes_on_from(repo, agent, last, tip)
     }
 }
 
@@ -453,7 +456,7 @@ fn look_closer(repo: &Repo, tip: Oid, works: &[UnlandedWork]) -> Result<Vec<bool
 }
 
 /// The newest commits of a branch along first parents, the newest first, back to the oldest beginning.
-fn line(repo: &Repo, tip: Oid, mut beginnings: BTreeSet<Oid>) -> Result<Vec<Line>> {
+fn line(repo: &Repo, tip: Oid, mut beginnings: BTreeSet<Oid>) -> Result<Vec<CommitChange>> {
     let mut line = Vec::new();
     let (mut commit, mut after) = (tip, repo.read_commit(tip)?);
     while line.len() < SEARCHED {
@@ -464,7 +467,7 @@ fn line(repo: &Repo, tip: Oid, mut beginnings: BTreeSet<Oid>) -> Result<Vec<Line
             break;
         };
         let before = repo.read_commit(parent)?;
-        line.push(Line::of(repo, parent, commit)?);
+        line.push(CommitChange::between(before.clone(), after));
         (commit, after) = (parent, before);
     }
     Ok(line)
@@ -472,8 +475,8 @@ fn line(repo: &Repo, tip: Oid, mut beginnings: BTreeSet<Oid>) -> Result<Vec<Line
 
 /// Whether one commit since the work began makes the same change. Where the line does not lead to the
 /// beginning, nothing is known to be since.
-fn was_made(repo: &Repo, line: &[Line], work: &UnlandedWork) -> Result<bool> {
-    let first = line.iter().position(|one| one.parent == work.started);
+fn was_made(repo: &Repo, line: &[CommitChange], work: &UnlandedWork) -> Result<bool> {
+    let first = line.iter().position(|one| one.before.oid == work.started);
     let Some(since) = first.and_then(|first| line.get(..=first)) else {
         return Ok(false);
     };
@@ -485,13 +488,13 @@ fn was_made(repo: &Repo, line: &[Line], work: &UnlandedWork) -> Result<bool> {
 ///
 /// # Errors
 /// `repo-corrupt`.
-pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Result<bool> {
+pub fn makes_the_same(repo: &Repo, line: &[CommitChange], started: Oid, tip: Oid) -> Result<bool> {
     let own = repo.commits_between(&[started], tip)?;
     let trees = own.iter().map(|commit| repo.tree_of(*commit)).collect::<Result<Vec<_>>>()?;
     let mut since = trees.iter().skip_while(|tree| Some(*tree) != trees.last());
     // Of work that went back to what it was before, the change of that moment is not all.
     if !since.any(|tree| Some(tree) != trees.last())
-        && let Some(is_made) = is_made(repo, line, &Line::of(repo, started, tip)?)?
+        && let Some(is_made) = is_made(repo, line, &CommitChange::from_to(repo, started, tip)?)?
     {
         return Ok(is_made);
     }
@@ -501,9 +504,9 @@ pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Res
             // A merge is no change of its own that a rebase would have made again.
             return Ok(false);
         };
-        let change = Line::of(repo, parent, commit)?;
+        let change = CommitChange::from_to(repo, parent, commit)?;
         // Empty, as a spawn commit is.
-        if change.paths.is_empty() {
+        if change.paths(repo)?.is_empty() {
             continue;
         }
         count += 1;
@@ -517,24 +520,29 @@ pub fn makes_the_same(repo: &Repo, line: &[Line], started: Oid, tip: Oid) -> Res
 
 /// Whether a branch has a commit that makes that change, which the newest that makes it or takes it back tells; `None` where none does
 /// either.
-fn is_made(repo: &Repo, line: &[Line], change: &Line) -> Result<Option<bool>> {
+fn is_made(repo: &Repo, line: &[CommitChange], change: &CommitChange) -> Result<Option<bool>> {
     // Paths first, because a patch id takes reading every file that differs.
-    let is_alike = |one: &&Line| one.paths == change.paths;
-    if !line.iter().any(|one| is_alike(&one)) {
+    let mut alike = HashSet::new();
+    for one in line {
+        if one.paths(repo)? == change.paths(repo)? {
+            alike.insert(one.commit.oid);
+        }
+    }
+    if alike.is_empty() {
         return Ok(None);
     }
-    let (before, after) = change.trees;
+    let (before, after) = (change.before.tree, change.commit.tree);
     let [wanted, back] = [repo.patch_id(before, after)?, repo.patch_id(after, before)?];
     let mut named = Vec::new();
     for one in line {
         // By its message a revert is known also where the lines around have changed since.
-        let oid = one.commit.to_string();
+        let oid = one.commit.oid.to_string();
         let is_taken_back = named.iter().any(|name: &String| oid.starts_with(name));
         if !is_taken_back {
-            named.extend(replay::named_in(repo, one.commit)?);
+            named.extend(reverted_by(&one.commit));
         }
-        if is_alike(&one) {
-            let id = repo.patch_id(one.trees.0, one.trees.1)?;
+        if alike.contains(&one.commit.oid) {
+            let id = repo.patch_id(one.before.tree, one.commit.tree)?;
             if id == wanted || id == back {
                 return Ok(Some((id == wanted) != is_taken_back));
             }

@@ -7,12 +7,12 @@
 use super::ledger::Ledger;
 use super::replay::Replay;
 use super::spawn_commit::NONCE;
+use super::target_commits::{CommitChange, Paths};
 use super::{agent_branch, spawn_commit};
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::Result;
 use crate::git::{Commit, Repo, notes};
 use crate::wire::event_line;
-use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -26,8 +26,6 @@ const ASKED: usize = 2000;
 /// The trailer of an agent's commits. A squash by a forge repeats it anywhere in its message.
 const TRAILER: &str = "Agent-Id";
 
-type Paths = BTreeSet<Vec<u8>>;
-
 /// Committed work of an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct CommittedWork<'a> {
@@ -40,14 +38,7 @@ pub struct CommittedWork<'a> {
 }
 
 /// The newest commits of a branch along first parents, newest first.
-pub struct FirstParents(Vec<CommitStep>);
-
-/// One commit of a branch and the one before it.
-struct CommitStep {
-    commit: Commit,
-    before: Commit,
-    paths: OnceCell<Paths>,
-}
+pub struct FirstParents(Vec<CommitChange>);
 
 impl FirstParents {
     /// Reads the branch with that tip back to the oldest of `starts`.
@@ -67,7 +58,7 @@ impl FirstParents {
                 break;
             };
             let before = repo.read_commit(parent)?;
-            steps.push(CommitStep { commit, before: before.clone(), paths: OnceCell::new() });
+            steps.push(CommitChange::between(before.clone(), commit));
             commit = before;
         }
         Ok(FirstParents(steps))
@@ -79,7 +70,7 @@ impl FirstParents {
     /// `repo-corrupt`, `git-failed`.
     pub fn brought(&self, repo: &Repo, work: CommittedWork<'_>) -> Result<Option<Oid>> {
         for tip in self.names_of(repo, work)? {
-            let holds = |step: &CommitStep| {
+            let holds = |step: &CommitChange| {
                 let base = repo.merge_base(tip, step.commit.oid);
                 base.is_ok_and(|base| base == Some(tip))
             };
@@ -126,48 +117,8 @@ impl FirstParents {
     }
 }
 
-impl CommitStep {
-    /// Of a commit with one parent.
-    fn of(repo: &Repo, commit: Commit) -> Result<Option<CommitStep>> {
-        let [parent] = commit.parents[..] else {
-            return Ok(None);
-        };
-        if !repo.has_object(parent) {
-            return Ok(None);
-        }
-        let before = repo.read_commit(parent)?;
-        Ok(Some(CommitStep { commit, before, paths: OnceCell::new() }))
-    }
-
-    /// Whether it is no merge, and changes something of those paths and nothing besides.
-    fn touches_only(&self, repo: &Repo, touched: &Paths) -> Result<bool> {
-        if self.commit.parents.len() > 1 || self.commit.tree == self.before.tree {
-            return Ok(false);
-        }
-        if self.paths.get().is_none() {
-            // Nothing else fills it.
-            let _ = self.paths.set(repo.changed_paths(self.before.tree, self.commit.tree)?);
-        }
-        Ok(self.paths.get().is_some_and(|own| own.is_subset(touched)))
-    }
-
-    /// Whether it makes the change that merging `tip` in its place would have made, or the one that `tip` holds.
-    fn lands(&self, repo: &Repo, tip: Oid) -> Result<bool> {
-        let Some(fork) = repo.merge_base(self.before.oid, tip)? else {
-            return Ok(false);
-        };
-        let (old, new) = (repo.tree_of(fork)?, repo.tree_of(tip)?);
-        // The cheaper question first: the other one takes a merge.
-        if repo.patch_id(old, new)? == repo.patch_id(self.before.tree, self.commit.tree)? {
-            return Ok(true);
-        }
-        let merged = repo.merge(self.before.oid, tip)?.result.clean();
-        Ok(merged == Some(self.commit.tree))
-    }
-}
-
 /// Whether what stood before a commit holds the tip already.
-fn is_in(repo: &Repo, tip: Oid, step: &CommitStep) -> bool {
+fn is_in(repo: &Repo, tip: Oid, step: &CommitChange) -> bool {
     let base = repo.merge_base(tip, step.before.oid);
     base.is_ok_and(|base| base == Some(tip))
 }
@@ -252,7 +203,7 @@ impl Ledger<'_> {
             }
             return Ok(found);
         }
-        let Some(step) = CommitStep::of(repo, commit)? else {
+        let Some(step) = CommitChange::of(repo, commit)? else {
             return Ok(found);
         };
         let mut open = self.select(|key, events| {

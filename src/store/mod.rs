@@ -32,6 +32,7 @@ pub mod roles;
 mod row;
 pub mod row_index;
 pub mod spawn_commit;
+pub mod target_commits;
 pub mod tickets;
 
 pub use agent_branch::OwnBranch;

@@ -11,16 +11,14 @@
 //! commit compute its name, and so the agent's id, anew. A signature stands for bytes that would change, so where a commit is
 //! signed nothing is replayed, and the spawn commit stays.
 
-use super::remote_names::load_clone_id;
-use super::spawn_commit::{AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried};
-use crate::domain::operation::Reverted;
+use super::spawn_commit::{
+    AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried, own_line,
+};
 use crate::domain::{Agent, Oid};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::git::Repo;
 use crate::git::objects::RawCommit;
-use crate::git::{Commit, Repo};
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
 
 /// What history is given of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,8 +116,13 @@ impl Replay {
         self.commits.iter().any(|(_, name, _)| *name == commit)
     }
 
+    /// The commits that stand for others, parents first, each with the other one before and itself behind its name.
+    pub(super) fn commits(&self) -> &[(Oid, Oid, RawCommit)] {
+        &self.commits
+    }
+
     /// The commits that change something of a short branch without merges, each with what stands for it.
-    fn own_changes(&self, repo: &Repo, start: Oid, tip: Oid) -> Result<Vec<Vec<Oid>>> {
+    pub(super) fn own_changes(&self, repo: &Repo, start: Oid, tip: Oid) -> Result<Vec<Vec<Oid>>> {
         let mut own = Vec::new();
         for commit in repo.line(start, tip).into_iter().flatten() {
             let [parent] = commit.parents[..] else { continue };
@@ -302,273 +305,33 @@ pub fn is_held(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<bool
     Ok(replay.tip != tip && repo.has_object(replay.tip) && repo.is_ancestor(replay.tip, target)?)
 }
 
-/// What took a landing of a branch with that tip back on `target`, where the history of `target` has commits of the branch still: merging
-/// it again brings nothing of what they changed. What landed in another form, such as a squash, is brought again.
+/// The commit of an agent's branch from which it goes on beyond what landed with the tip `last`: that tip itself or, in a branch that was
+/// rewritten since, the commit whose tree is that of the latest one that both lines have. What comes after it is the work of now, and what was
+/// only dropped stays on the target. `None` for a branch that begins anew.
 ///
 /// # Errors
-/// As [`Replay::of`].
-pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<Option<Reverted>> {
-    // Nothing has come to a target that is where the agent began.
-    if agent.base.as_ref().is_none_or(|base| base.oid == target) {
-        return Ok(None);
+/// `repo-corrupt`, `git-failed`.
+pub fn goes_on_from(repo: &Repo, agent: &Agent, last: Oid, tip: Oid) -> Result<Option<Oid>> {
+    if repo.is_ancestor(last, tip)? {
+        return Ok(Some(last));
     }
-    if !is_in_history(repo, agent, target, tip)? {
-        return Ok(None);
-    }
-    let back = RevertSearch::default().taken_back(repo, agent, target, tip)?;
-    let Some(back) = back.filter(|back| !back.is_squash) else {
-        return Ok(None);
+    let line = |tip| own_line(repo, tip, agent);
+    let (Some((landed, ground)), Some((own, own_ground))) = (line(last), line(tip)) else {
+        let fork = repo.merge_base(last, tip)?.filter(|fork| *fork != agent.spawn_commit);
+        let is_own = fork.map_or(Ok(false), |fork| repo.is_ancestor(agent.spawn_commit, fork))?;
+        return Ok(fork.filter(|_| is_own));
     };
-    // What another clone did is taken back there, and here as git takes any commit back; so is what something stands on by now.
-    let own = load_clone_id(repo.common_dir())?;
-    let is_by_own = |it: &Reverted| it.commit == target && target == back.commit && it.clone == own;
-    let by_own = agent.reverted.clone().filter(is_by_own);
-    let by_hand = Reverted { commit: back.commit, operation: None, clone: None };
-    Ok(Some(by_own.unwrap_or(by_hand)))
-}
-
-/// Whether the history of `target` has commits of the branch, or what stands for them.
-fn is_in_history(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<bool> {
-    let is_below = |oid| Ok::<_, Error>(repo.has_object(oid) && repo.is_ancestor(oid, target)?);
-    if is_below(agent.spawn_commit)? {
-        return Ok(true);
-    }
-    let replay = Replay::of(repo, agent, target, tip)?;
-    // What it was built upon may have landed without it.
-    let started = agent.base.as_ref().map(|base| base.oid);
-    let own = started.and_then(|started| repo.line(started, tip));
-    let is_own = |oid: &Oid| own.as_ref().is_none_or(|own| own.iter().any(|one| one.oid == *oid));
-    let first = replay.commits.iter().find(|(old, ..)| is_own(old));
-    first.map_or(Ok(false), |(_, first, _)| is_below(*first))
-}
-
-/// What took a landing back.
-pub struct TakenBack {
-    /// The commit that did it.
-    pub commit: Oid,
-    /// Whether the landing was a commit that is none of the branch, so that the branch is merged again as if it had never landed.
-    pub is_squash: bool,
-}
-
-/// How many commits are searched for one that takes another back.
-const SEARCHED: usize = 1000;
-
-/// How the message that `git revert` writes names the commit that it takes back.
-const REVERTS: &str = "This reverts commit ";
-
-/// What the messages of commits say that they take back: names of commits, shortened or not.
-type NamedIn = HashMap<Oid, Vec<String>>;
-
-/// A search for what took landings back, on any number of targets; the messages of each target are read once.
-#[derive(Default)]
-pub struct RevertSearch(RefCell<HashMap<Oid, Rc<NamedIn>>>);
-
-impl RevertSearch {
-    /// The commit on `target` that took back what a landing of the branch brought: by an undo, or as `git revert` does, where it names the merge
-    /// that brought it, the commit that the row names, or each of its commits. What was there again since is not taken back, by whichever commit it
-    /// came, and nor is what the branch itself brings back. Of a commit by hand only the message tells, and only the newest are read.
-    ///
-    /// # Errors
-    /// As [`Replay::of`].
-    pub fn taken_back(
-        &self,
-        repo: &Repo,
-        agent: &Agent,
-        target: Oid,
-        tip: Oid,
-    ) -> Result<Option<TakenBack>> {
-        let named = self.named_on(repo, target)?;
-        // Mostly nothing took anything back, and then no history is walked.
-        match &agent.base {
-            Some(base) if agent.reverted.is_some() || !named.is_empty() => {
-                taken_back(repo, agent, (base.oid, target), tip, &named)
-            }
-            _ => Ok(None),
+    // Of several with one tree the newest counts.
+    let own = own.into_iter().rev().map(|oid| Ok((repo.tree_of(oid)?, oid)));
+    let own: HashMap<Oid, Oid> = own.collect::<Result<_>>()?;
+    let nothing = [repo.tree_of(ground)?, repo.tree_of(own_ground)?];
+    for oid in landed {
+        let tree = repo.tree_of(oid)?;
+        if let Some(same) = own.get(&tree).filter(|_| !nothing.contains(&tree)) {
+            return Ok(Some(*same));
         }
     }
-
-    fn named_on(&self, repo: &Repo, target: Oid) -> Result<Rc<NamedIn>> {
-        if let Some(known) = self.0.borrow().get(&target) {
-            return Ok(Rc::clone(known));
-        }
-        let mut named = NamedIn::new();
-        for oid in repo.newest_commits(target, SEARCHED)? {
-            let names = named_in(repo, oid)?;
-            if !names.is_empty() {
-                named.insert(oid, names);
-            }
-        }
-        let named = Rc::new(named);
-        self.0.borrow_mut().insert(target, Rc::clone(&named));
-        Ok(named)
-    }
-}
-
-/// The names of commits that a commit says it takes back, as the message of `git revert` does.
-///
-/// # Errors
-/// `repo-corrupt`.
-pub(super) fn named_in(repo: &Repo, oid: Oid) -> Result<Vec<String>> {
-    let message = repo.read_commit(oid)?.message;
-    let reverts = message.lines().filter_map(|line| line.strip_prefix(REVERTS));
-    let names = reverts.map(|rest| rest.chars().take_while(char::is_ascii_hexdigit).collect());
-    Ok(names.filter(|name: &String| name.len() >= ABBREVIATED).collect())
-}
-
-fn taken_back(
-    repo: &Repo,
-    agent: &Agent,
-    (base, target): (Oid, Oid),
-    tip: Oid,
-    named: &NamedIn,
-) -> Result<Option<TakenBack>> {
-    let line = repo.commits_between(&[base], target)?;
-    let newest = repo.commits_between(&[target], tip)?;
-    let reverts = RevertMessages::of(repo, named, &line, &newest)?;
-    let all = [line.as_slice(), &newest].concat();
-    if let Some(Reverted { commit, .. }) = &agent.reverted
-        && line.contains(commit)
-        && !reverts.name(*commit)
-        && !is_brought_back(repo, *commit, None, &all)?
-    {
-        return Ok(Some(TakenBack { commit: *commit, is_squash: false }));
-    }
-    if reverts.0.iter().all(|(_, by)| by.is_none()) {
-        return Ok(None);
-    }
-    let replay = Replay::of(repo, agent, target, tip)?;
-    let own = replay.own_changes(repo, base, tip)?;
-    let names = replay.commits.iter().flat_map(|(old, new, _)| [*old, *new]);
-    let names: HashSet<Oid> = names.chain([agent.spawn_commit]).chain(agent.landed_tip).collect();
-    let mut last = None;
-    for oid in &line {
-        let Some(by) = reverts.by(*oid) else { continue };
-        let commit = repo.read_commit(*oid)?;
-        let is_own = own.iter().any(|own| own.contains(oid));
-        let is_gone = |own: &Vec<Oid>| own.iter().any(|oid| reverts.name(*oid));
-        let is_merge = commit.parents.len() == 2;
-        // What the branch has got since has not landed yet.
-        let has_landed = |own: &&Vec<Oid>| own.iter().any(|oid| line.contains(oid));
-        let is_landing = match commit.parents[..] {
-            _ if is_own => own.iter().filter(has_landed).all(is_gone),
-            // What was there before it, such as what another branch was begun upon, a merge does not bring.
-            [first, second] => {
-                let brought = repo.commits_between(&[first], second)?;
-                brought.iter().any(|oid| names.contains(oid))
-                    && is_work_in(repo, &commit, first, (base, tip))?
-            }
-            _ => agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid),
-        };
-        if is_landing && !is_brought_back(repo, by, Some(&commit), &all)? {
-            last = Some(TakenBack { commit: by, is_squash: !is_own && !is_merge });
-        }
-    }
-    Ok(last)
-}
-
-/// The names of commits that are taken back, each with the commit that does it; that is `None` for one of the branch, which `target` lacks.
-struct RevertMessages(Vec<(String, Option<Oid>)>);
-
-impl RevertMessages {
-    /// Those of these commits, each list parents first; of `on_target` given what is named in its messages.
-    fn of(
-        repo: &Repo,
-        named: &NamedIn,
-        on_target: &[Oid],
-        on_branch: &[Oid],
-    ) -> Result<RevertMessages> {
-        let mut reverts = RevertMessages(Vec::new());
-        // One that was taken back itself takes nothing back.
-        for oid in on_branch.iter().rev().take(SEARCHED) {
-            if !reverts.name(*oid) {
-                let names = named_in(repo, *oid)?;
-                reverts.0.extend(names.into_iter().map(|name| (name, None)));
-            }
-        }
-        for oid in on_target.iter().rev() {
-            if let Some(names) = named.get(oid)
-                && !reverts.name(*oid)
-            {
-                reverts.0.extend(names.iter().map(|name| (name.clone(), Some(*oid))));
-            }
-        }
-        Ok(reverts)
-    }
-
-    /// Whether one of them names a commit.
-    fn name(&self, oid: Oid) -> bool {
-        self.newest(oid).is_some()
-    }
-
-    /// The commit on `target` that is the newest to name it.
-    fn by(&self, oid: Oid) -> Option<Oid> {
-        self.newest(oid)?.1
-    }
-
-    fn newest(&self, oid: Oid) -> Option<&(String, Option<Oid>)> {
-        let digits = oid.to_string();
-        self.0.iter().find(|(name, _)| digits.starts_with(name))
-    }
-}
-
-/// The shortest name that a message is taken to name a commit by; git's own are not shorter.
-const ABBREVIATED: usize = 7;
-
-/// Whether what a merge changed in `first` is of the work between `start` and `tip`: nothing else, or a file just as the work has it. Where the
-/// work has landed without its spawn commit, a merge of what was built upon it brings its commits, and none of its changes.
-fn is_work_in(repo: &Repo, merge: &Commit, first: Oid, (start, tip): (Oid, Oid)) -> Result<bool> {
-    let work: HashSet<_> = repo.changed_paths(repo.tree_of(start)?, repo.tree_of(tip)?)?;
-    let differing: HashSet<Vec<u8>> = repo.changed_paths(repo.tree_of(tip)?, merge.tree)?;
-    let brought: HashSet<_> = repo.changed_paths(repo.tree_of(first)?, merge.tree)?;
-    Ok(brought.is_subset(&work)
-        || work.intersection(&brought).any(|path| !differing.contains(path)))
-}
-
-/// Whether `by` left what the landing changed as it was, or all of it if none is given, or one of these commits that stands on it has that as
-/// it was before. The commits are in order, parents first.
-fn is_brought_back(
-    repo: &Repo,
-    by: Oid,
-    landing: Option<&Commit>,
-    commits: &[Oid],
-) -> Result<bool> {
-    let below = |commit: &Commit| -> Result<Option<Oid>> {
-        let parent = commit.parents.first();
-        parent.map(|parent| repo.tree_of(*parent)).transpose()
-    };
-    let back = repo.read_commit(by)?;
-    let Some(before) = below(&back)? else {
-        return Ok(false);
-    };
-    let mut taken = repo.differences(back.tree, before)?;
-    if let Some(landing) = landing {
-        let changes = repo.tree_changes(below(landing)?.as_slice(), landing.tree)?;
-        let landed: HashSet<_> = changes.iter().map(|change| &change.path).collect();
-        taken.retain(|one| landed.contains(&one.path));
-    }
-    let is_there = |tree: Oid| -> Result<bool> {
-        for one in &taken {
-            let entry = repo.entry_at(tree, &String::from_utf8_lossy(&one.path))?;
-            if entry.map(|entry| entry.oid) != one.new.map(|(_, oid)| oid) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    };
-    if taken.is_empty() {
-        return Ok(true);
-    }
-    let mut since = HashSet::from([by]);
-    for oid in commits.iter().skip_while(|oid| **oid != by).skip(1) {
-        let commit = repo.read_commit(*oid)?;
-        if commit.parents.iter().any(|parent| since.contains(parent)) {
-            if is_there(commit.tree)? {
-                return Ok(true);
-            }
-            since.insert(*oid);
-        }
-    }
-    Ok(false)
+    Ok(None)
 }
 
 /// The text of the spawn commit that a commit is, or that a rebase made it of; `None` for every other commit. What holds a

@@ -1,5 +1,5 @@
 use super::answer;
-use crate::support::agent::TASK;
+use crate::support::agent::{TASK, describe};
 use crate::support::{TestRepo, git_in, isolated};
 use crate::verify::{Agent, codes};
 
@@ -308,6 +308,58 @@ fn a_landing_brings_what_came_since_the_last_one_however_the_ones_before_landed(
             commit(&agent, "src/three.rs");
             lands_as_shown(&agent, second, "src/kept.rs\nsrc/three.rs\nsrc/two.rs");
         }
+    }
+}
+
+/// What a forge makes of a pull request, with the messages of its commits and no row.
+fn merged_by_a_forge(agent: &Agent, is_squash: bool) {
+    let script = if is_squash {
+        "git merge -q --squash $branch && git commit -qF- <<end
+A title of its own (#1)
+
+$(git log --reverse --format='* %B' HEAD..$branch -- src)
+end"
+    } else {
+        "git cherry-pick $(git log --reverse --format=%H HEAD..$branch -- src)"
+    };
+    let mut shell = isolated("sh", &agent.repo.path());
+    shell.env("branch", &agent.branch).env("GIT_COMMITTER_NAME", "forge");
+    let done = shell.args(["-c", script]).output().expect("starts");
+    assert!(done.status.success(), "{}", describe(&done));
+}
+
+#[test]
+fn what_a_forge_made_other_commits_of_has_landed_though_no_row_says_so() {
+    for is_squash in [true, false] {
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        commit(&agent, "src/two.rs");
+        agent.repo.write("other.txt", "of others\n");
+        agent.repo.commit_all("others");
+        merged_by_a_forge(&agent, is_squash);
+        // Someone takes a part of it away, and the agent takes back another.
+        agent.repo.git(["rm", "--quiet", "src/one.rs"]);
+        agent.repo.commit_all("not that one");
+        removed(&agent, "src/two.rs");
+        commit(&agent, "src/three.rs");
+        lands_as_shown(&agent, "--squash", "src/three.rs\nsrc/two.rs");
+        assert!(!agent.repo.path().join("src/one.rs").exists(), "{is_squash}");
+    }
+}
+
+#[test]
+fn a_landing_of_which_no_row_tells_is_none_once_it_is_taken_back() {
+    for is_squash in [true, false] {
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        commit(&agent, "src/two.rs");
+        merged_by_a_forge(&agent, is_squash);
+        let count = if is_squash { 1 } else { 2 };
+        for back in 0..count {
+            agent.repo.git(["revert", "--no-edit", &format!("HEAD~{}", 2 * back)]);
+        }
+        commit(&agent, "src/three.rs");
+        lands_as_shown(&agent, "--squash", "src/one.rs\nsrc/three.rs\nsrc/two.rs");
     }
 }
 

@@ -17,9 +17,10 @@ use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::merge::Merge;
-use crate::store::landed::{self, goes_on_from};
-use crate::store::replay::RevertSearch;
+use crate::store::landed;
+use crate::store::replay::goes_on_from;
 use crate::store::spawn_commit;
+use crate::store::target_commits::TargetMessages;
 
 /// The trailer that tells such a commit from every other. It names the commit that the changes were made on.
 const TRAILER: &str = "Agent-Changes-Of";
@@ -83,7 +84,7 @@ pub(crate) fn compared_with(repo: &Repo, work: &Work, tree: Oid) -> Result<(Oid,
     if let (Some(tip), Some(target)) = (work.tip, work.target_tip)
         && repo.tree_of(tip)? != tree
         && histories::landed_tip(repo, &work.agent, (target, tip))? == Some(tip)
-        && RevertSearch::default().taken_back(repo, &work.agent, target, tip)?.is_none()
+        && TargetMessages::default().taken_back(repo, &work.agent, target, tip)?.is_none()
     {
         let new = new_work(repo, &work.agent, target, tip)?;
         return Ok((tip, new.map_or_else(|| repo.tree_of(tip), |new| Ok(new.before))?));
@@ -173,7 +174,7 @@ pub(crate) fn merged(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Resu
     };
     // What landed before is on both sides, and so is what an update brought: neither is a difference to the base.
     let mut start = base.oid;
-    if let Some((_, tip)) = landed::last(repo, agent, (target, work))?
+    if let Some((_, tip)) = landed::last(repo, agent, (target, work), &TargetMessages::default())?
         && spawn_commit::is_held_by(repo, tip, agent)
         && let Some(from) = goes_on_from(repo, agent, tip, work)?
     {

@@ -14,9 +14,9 @@ use crate::git::{MergeResult, Repo};
 use crate::ops::verify::VerifyOptions;
 use crate::ops::verify::history::JudgedTrees;
 use crate::ops::verify::origin::{Origin, Question};
-use crate::store::landed::Line;
 use crate::store::place::is_of_this_clone;
-use crate::store::{Ledger, agent_branch, landed, replay, spawn_commit};
+use crate::store::target_commits::CommitChange;
+use crate::store::{Ledger, agent_branch, landed, replay, spawn_commit, target_commits};
 use crate::wire::dependencies;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -74,7 +74,7 @@ pub(super) fn work_out(
         return Ok(landing);
     };
     if let Some(agent) = lands.agent {
-        landing.reverted = replay::reverted_on(repo, agent, base, lands.tip)?;
+        landing.reverted = target_commits::reverted_on(repo, agent, base, lands.tip)?;
     }
     let base_tree = repo.tree_of(base)?;
     let landed = |how| MergeOutcome::Landed { tree: base_tree, how };
@@ -228,7 +228,7 @@ fn was_squashed(repo: &Repo, base: Oid, tip: Oid, divergence: &Divergence) -> Re
     // The newest first: a squash is rarely far below, and each commit is compared.
     let newest = divergence.behind.iter().rev().take(SEARCHED);
     let line = newest.filter_map(|commit| match commit.parents[..] {
-        [parent] => Some(Line::of(repo, parent, commit.oid)),
+        [parent] => Some(CommitChange::from_to(repo, parent, commit.oid)),
         _ => None,
     });
     let line = line.collect::<Result<Vec<_>>>()?;
