@@ -132,7 +132,8 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
             format!("agent {} is shared and has no branch", agent.id.short()),
         ));
     };
-    // A run of ours works in a repository of its own, which cannot be moved along.
+    // A run of ours works in a repository of its own, which cannot be moved along, so `--now` is no way out.
+    at_work::require_no_run(ctx, &agent)?;
     if !now {
         at_work::require_at_rest(ctx, &agent)?;
     }
