@@ -192,6 +192,63 @@ fn nothing_is_forced_and_nothing_rejected_is_offered() {
 }
 
 #[test]
+fn what_is_offered_is_judged_against_what_the_remote_has() {
+    let offer = Offer::new("https://github.com/a/b.git");
+    let (bare, clone) = (&offer.hub.bare, &offer.clone);
+    // A landing that was never pushed is in no one's way.
+    let (landed, _) = offer.ready(&[], "src/one.rs");
+    let (good, branch) = offer.ready(&[], "src/two.rs");
+    agent_json(clone, &["merge", &landed]);
+    fs::write(clone.join("src/two.rs"), "pub fn other() {}\n").expect("written");
+    git_in(clone, ["add", "src/two.rs"]);
+    git_in(clone, ["commit", "--quiet", "-m", "not pushed"]);
+    assert_eq!(offer.answer(&[&good])["outcome"], "created");
+    assert_eq!(git_in(bare, ["log", "--format=%s", &format!("main..{branch}")]), "two");
+    // What the remote has conflicts, though this clone does not know it yet.
+    let (late, _) = offer.ready(&["--base=origin/main"], "src/three.rs");
+    let other = clone.with_file_name("other");
+    let from = bare.to_str().expect("UTF-8");
+    git_in(clone, ["clone", "--quiet", from, other.to_str().expect("UTF-8")]);
+    fs::write(other.join("src/three.rs"), "pub fn other() {}\n").expect("written");
+    git_in(&other, ["add", "src/three.rs"]);
+    git_in(&other, ["commit", "--quiet", "-m", "theirs"]);
+    git_in(&other, ["push", "--quiet"]);
+    let refused = offer.pr(&[&late]);
+    refused_json(&refused, "not-accepted", 3);
+    assert!(describe(&refused).contains("merge.conflict"), "{}", describe(&refused));
+}
+
+#[test]
+fn work_that_begins_at_what_was_fetched_lands_on_the_branch_of_that() {
+    let offer = Offer::new("https://github.com/a/b.git");
+    let (bare, clone) = (&offer.hub.bare, &offer.clone);
+    let tree = git_in(bare, ["rev-parse", "main^{tree}"]);
+    let theirs = git_in(bare, ["commit-tree", "-p", "main", "-m", "theirs", &tree]);
+    git_in(bare, ["update-ref", "refs/heads/main", &theirs]);
+    git_in(clone, ["fetch", "--quiet"]);
+    git_in(clone, ["remote", "set-head", "origin", "main"]);
+    for (base, file) in [("origin/main", "src/one.rs"), ("origin", "src/two.rs")] {
+        let (id, branch) = offer.ready(&["--base", base], file);
+        let shown = agent_json(clone, &["show", &id]);
+        assert_eq!(shown["base"]["ref"], "refs/heads/main", "{base}");
+        assert_eq!(shown["base"]["oid"], theirs.as_str(), "{base}");
+        // This clone's branch is behind, and takes the work once it is not.
+        let output = offer.run(&[], &["merge", &id, "--format=json"]);
+        refused_json(&output, "not-accepted", 3);
+        assert!(describe(&output).contains("provenance.base-rewritten"), "{}", describe(&output));
+        plant(&offer.gh);
+        assert_eq!(offer.answer(&[&id])["outcome"], "created", "{base}");
+        assert_eq!(git_in(bare, ["log", "--format=%s", &format!("main..{branch}")]), "two");
+    }
+    git_in(clone, ["merge", "--quiet", "--ff-only", "origin/main"]);
+    let (id, _) = offer.ready(&["--base=origin/main"], "src/three.rs");
+    assert_eq!(agent_json(clone, &["merge", &id])["target"]["ref"], "refs/heads/main");
+    let (id, _) = offer.ready(&["--base=origin/main"], "src/four.rs");
+    agent_json(clone, &["merge", &id, "--push"]);
+    assert_eq!(git_in(bare, ["ls-tree", "--name-only", "main", "src/four.rs"]), "src/four.rs");
+}
+
+#[test]
 fn what_others_put_on_the_pushed_branch_is_taken_in_as_the_hint_says() {
     let offer = Offer::new("https://github.com/a/b.git");
     let (id, branch) = offer.ready(&[], "src/two.rs");

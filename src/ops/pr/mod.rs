@@ -170,20 +170,19 @@ pub fn plan(
         return Err(no_target(&remote, &target, stacked_on));
     };
     let stacked_on = stacked_on.cloned();
-    // What is offered is what was judged.
-    let base = is_aimed_anew.then(|| format!("refs/remotes/{remote}/{}", short(&target)));
-    // Aimed anew, it is judged against what the remote has, which this clone may not have seen.
+    if !ctx.repo.has_object(onto) {
+        // No ref is moved: the copies of a remote's branches are the user's.
+        ctx.repo.fetch_refs(&remote, std::slice::from_ref(&target), end)?;
+    }
+    // What is offered is judged against what the remote has: this clone's branch may be behind that, or have landings that were never pushed.
+    let is_theirs =
+        is_aimed_anew || stacked_on.is_none() && is_other_there(ctx, &agent, (&target, onto))?;
+    let base = is_theirs.then(|| format!("{REMOTE_COPIES}{remote}/{}", short(&target)));
     if let Some(copy) = &base {
         ctx.repo.fetch_refs(&remote, &[format!("+{target}:{copy}")], end)?;
     }
     let verdict = judged(ctx, &agent, &options, base)?;
     require_changes(&verdict)?;
-    // What the remote has beyond the agent's work would be lost by a push.
-    let there = listed.get(&branch).copied();
-    if !ctx.repo.has_object(onto) {
-        // No ref is moved: the copies of a remote's branches are the user's.
-        ctx.repo.fetch_refs(&remote, std::slice::from_ref(&target), Instant::now() + LIMIT)?;
-    }
     if stacked_on.is_none() && !is_aimed_anew {
         // A fork may be behind what another remote has.
         let is_published = |start| {
@@ -192,6 +191,8 @@ pub fn plan(
         };
         require_start(ctx, &agent, &remote, (&target, onto), verdict.tip, is_published)?;
     }
+    // What the remote has beyond the agent's work would be lost by a push.
+    let there = listed.get(&branch).copied();
     // Where a part of it or the work below has landed as a squash, its commits are no part of what is offered.
     let begins = |target| match squashed_below(ctx, &agent, target, verdict.tip)? {
         None if is_aimed_anew => stacked::landed_below(ctx, &agent, target),
@@ -238,6 +239,15 @@ pub fn plan(
         replay,
         options,
     }))
+}
+
+/// Whether a branch is at another commit on the remote than here, and has what the agent's work stands on: what it lacks of that would look like the
+/// agent's doing.
+fn is_other_there(ctx: &Ctx, agent: &Agent, (target, onto): (&str, Oid)) -> Result<bool> {
+    let repo = &ctx.repo;
+    let own = repo.tip(target)?.oid().filter(|own| *own != onto);
+    let start = own.map(|own| repo.merge_base(own, tip_of(ctx, agent)?)).transpose()?.flatten();
+    start.map_or(Ok(false), |start| repo.is_ancestor(start, onto))
 }
 
 /// The agent's branch and the one that it began on, if its work is such that it can be offered.

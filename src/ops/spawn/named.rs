@@ -9,9 +9,12 @@ use crate::domain::{
     AgentId, AgentName, Oid, RepositorySettings, RoleSet, Slug, Task, TaskDraft, redaction,
 };
 use crate::error::{Code, Error, Result};
+use crate::git::Repo;
+use crate::git::refs::REMOTE_COPIES;
 use crate::ops::error_report::remedy_command;
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::SpawnOptions;
+use crate::store::agent_branch::AGENTS_BRANCHES;
 use crate::store::{Ledger, layout, repository_settings, roles};
 
 /// What was found. Where something was not, the draft says so and there is a stand-in here, which lasts until
@@ -124,7 +127,24 @@ fn named_base(
         None if options.with_changes => own_changes::commit(ctx, resolved.commit, bundle_dir)?,
         None => None,
     };
-    Ok(Base { refname: resolved.refname, oid: begins_at.unwrap_or(resolved.commit) })
+    let refname = resolved.refname.map(|name| branch_of_copy(&ctx.repo, name)).transpose()?;
+    Ok(Base { refname, oid: begins_at.unwrap_or(resolved.commit) })
+}
+
+/// The branch that work lands on which begins at a ref: of a copy that was fetched from a remote, such as `origin/main`, the branch whose copy that
+/// is. What was pushed of an agent's branch is that in another form, and nothing lands there.
+fn branch_of_copy(repo: &Repo, refname: String) -> Result<String> {
+    // As `origin/HEAD` does, it may lead to another.
+    let copy = repo.branch_behind(&refname);
+    for remote in repo.remotes()? {
+        let short = copy.strip_prefix(REMOTE_COPIES).and_then(|rest| rest.strip_prefix(&remote));
+        let branch = short.and_then(|rest| rest.strip_prefix('/'));
+        let branch = branch.map(|short| format!("refs/heads/{short}"));
+        if let Some(branch) = branch.filter(|branch| !branch.starts_with(AGENTS_BRANCHES)) {
+            return Ok(branch);
+        }
+    }
+    Ok(refname)
 }
 
 /// The base that the repository's settings at HEAD name, for a task that says none.
