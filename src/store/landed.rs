@@ -149,7 +149,7 @@ fn remade(
     if let Some((landed, _)) = known {
         named.retain(|(oid, _)| !repo.is_ancestor(*oid, landed).unwrap_or(false));
     }
-    let landings = steps_of(repo, (begins, own), named)?;
+    let landings = steps_of(repo, (begins, &own), named)?;
     let last = landings.last().map(|last| (last.change.commit.oid, last.own));
     match last {
         Some((_, own)) if !are_taken_back(repo, landings, (begins, own), target)? => Ok(last),
@@ -321,7 +321,12 @@ fn first_look(
     let since =
         from.map_or(Ok(Vec::new()), |from| repo.tree_changes(&[repo.tree_of(from)?], tree))?;
     let goes_on = !since.iter().all(is_as_left);
-    let is_there = is_in_place && !goes_on;
+    // A file that the target renamed is gone as well as one that the work removed.
+    let is_moved = || -> Result<bool> {
+        let removes = changes.iter().any(|one| one.kind == ChangeKind::Deleted);
+        Ok(removes && repo.clean_merges(base, &[tip])? == [None])
+    };
+    let is_there = is_in_place && !goes_on && !is_moved()?;
     // Of work that goes on, the last landing brought a part.
     let is_brought = || -> Result<bool> {
         let is_last = !goes_on && is_brought(repo, agent, tip, base)?;

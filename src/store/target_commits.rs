@@ -73,13 +73,18 @@ impl CommitChange {
         self.brings(repo, (fork, tip))
     }
 
-    /// Whether it makes the very opposite of the change from one tree to another.
-    pub(super) fn takes_back(&self, repo: &Repo, (before, after): (Oid, Oid)) -> Result<bool> {
-        let (from, to) = (self.before.tree, self.commit.tree);
+    /// Whether it makes another change again, or the very opposite of that; `None` where it does neither.
+    fn repeats(&self, repo: &Repo, other: &CommitChange) -> Result<Option<bool>> {
         // Paths first, because a patch id takes reading every file that differs.
-        Ok(before != after
-            && *self.paths(repo)? == repo.changed_paths(before, after)?
-            && repo.patch_id(from, to)? == repo.patch_id(after, before)?)
+        if self.paths(repo)?.is_empty() || self.paths(repo)? != other.paths(repo)? {
+            return Ok(None);
+        }
+        let own = repo.patch_id(self.before.tree, self.commit.tree)?;
+        let (before, after) = (other.before.tree, other.commit.tree);
+        if own == repo.patch_id(before, after)? {
+            return Ok(Some(true));
+        }
+        Ok((own == repo.patch_id(after, before)?).then_some(false))
     }
 
     /// Whether it makes the change from one commit to the other, or the one that merging that in its place would have made.
@@ -94,7 +99,7 @@ impl CommitChange {
     }
 }
 
-/// How many commits of a branch are compared with one of the target: each may take a merge.
+/// How many commits of a target are compared with parts of a branch: each may take a merge.
 const COMPARED: usize = 32;
 
 /// A commit that brought a part of an agent's branch.
@@ -106,53 +111,92 @@ pub(super) struct LandingStep {
 }
 
 /// Which of the named commits bring parts of a branch, given where that begins and its commits, the newest first: each goes on where the
-/// one before it ends.
+/// one before it ends. Its message says up to which commit it does, by their subjects: what it brings may be the same up to another one, that takes
+/// back what was on the target before.
 pub(super) fn steps_of(
     repo: &Repo,
-    (begins, mut rest): (Oid, Vec<Oid>),
+    (begins, own): (Oid, &[Oid]),
     named: Vec<(Oid, bool)>,
 ) -> Result<Vec<LandingStep>> {
-    let mut landings: Vec<LandingStep> = Vec::new();
+    let mut rest = Vec::new();
+    for oid in own.iter().rev() {
+        rest.push(repo.read_commit(*oid)?);
+    }
+    let (mut rest, mut from) = (rest.as_slice(), begins);
+    let (mut landings, mut compared) = (Vec::new(), 0);
     for (named, is_taken_back) in named {
-        let step = CommitChange::of(repo, repo.read_commit(named)?)?;
-        let Some(step) = step.filter(|step| step.commit.tree != step.before.tree) else {
+        let change = CommitChange::of(repo, repo.read_commit(named)?)?;
+        let Some(change) = change.filter(|one| one.commit.tree != one.before.tree) else {
             continue;
         };
-        let from = landings.last().map_or(begins, |landing| landing.own);
-        // The oldest that fits: work that goes back to what it was before has the same tree again, and is the work of now.
-        let mut fits = rest.iter().rev().take(COMPARED);
-        let own = fits.find_map(|oid| match step.brings(repo, (from, *oid)) {
-            Ok(is_it) => is_it.then_some(Ok(*oid)),
-            Err(error) => Some(Err(error)),
-        });
-        if let Some(own) = own.transpose()? {
-            rest = rest.into_iter().take_while(|oid| *oid != own).collect();
-            landings.push(LandingStep { change: step, own, is_taken_back });
+        let count = told(&change.commit.message, rest);
+        let (part, after) = rest.split_at(count);
+        if let Some(last) = part.last().filter(|_| compared < COMPARED) {
+            compared += 1;
+            if change.brings(repo, (from, last.oid))? {
+                (rest, from) = (after, last.oid);
+                landings.push(LandingStep { change, own: from, is_taken_back });
+            }
         }
     }
     Ok(landings)
 }
 
-/// Whether all of these landings, or the whole change that they make between two commits, was taken back. Not each message says what its commit
-/// takes back, and what of several is gone only in part has landed.
+/// How many commits of a branch, parents first, a message tells of by their subjects, each on a line: it is the message of one of them, or what a forge
+/// or git itself makes of several. A merge changes nothing of its own, and need not be told of.
+fn told(message: &str, own: &[Commit]) -> usize {
+    let mut subjects: HashMap<&str, usize> = HashMap::new();
+    for line in message.lines() {
+        *subjects.entry(subject(line)).or_default() += 1;
+    }
+    let mut count = 0;
+    for (at, commit) in own.iter().enumerate() {
+        let own = subject(commit.message.lines().next().unwrap_or_default());
+        match subjects.get_mut(own).filter(|left| **left > 0) {
+            Some(left) => {
+                *left -= 1;
+                count = at + 1;
+            }
+            None if commit.parents.len() > 1 => {}
+            None => break,
+        }
+    }
+    count
+}
+
+/// A line as the subject that it may be: without the mark of a list, and without the number that a forge adds.
+fn subject(line: &str) -> &str {
+    let line = line.trim();
+    let line = line.strip_prefix("* ").or_else(|| line.strip_prefix("- ")).unwrap_or(line);
+    let number = line.strip_suffix(')').and_then(|line| line.rsplit_once(" ("));
+    let is_number = |text: &str| {
+        let digits = text.strip_prefix(['#', '!']).unwrap_or_default();
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    number.filter(|(_, number)| is_number(number)).map_or(line, |(line, _)| line)
+}
+
+/// Whether all of these landings, or the whole change that they make between two commits, was taken back and not made again. Not each message says
+/// what its commit takes back, and what of several is gone only in part has landed.
 pub(super) fn are_taken_back(
     repo: &Repo,
     mut landings: Vec<LandingStep>,
     (begins, own): (Oid, Oid),
     target: Oid,
 ) -> Result<bool> {
-    let all = (repo.tree_of(begins)?, repo.tree_of(own)?);
+    let whole = CommitChange::from_to(repo, begins, own)?;
     let first = landings.first().map(|first| first.change.commit.oid);
     for since in repo.commits_between(first.as_slice(), target)? {
-        let Some(step) = CommitChange::of(repo, repo.read_commit(since)?)? else {
+        let Some(change) = CommitChange::of(repo, repo.read_commit(since)?)? else {
             continue;
         };
-        if step.takes_back(repo, all)? {
-            return Ok(true);
-        }
-        for landing in landings.iter_mut().filter(|landing| !landing.is_taken_back) {
-            let change = (landing.change.before.tree, landing.change.commit.tree);
-            landing.is_taken_back = step.takes_back(repo, change)?;
+        let of_all = change.repeats(repo, &whole)?;
+        for landing in &mut landings {
+            let again =
+                of_all.map_or_else(|| change.repeats(repo, &landing.change), |it| Ok(Some(it)));
+            if let Some(is_again) = again? {
+                landing.is_taken_back = !is_again;
+            }
         }
     }
     Ok(landings.iter().all(|landing| landing.is_taken_back))
@@ -227,8 +271,8 @@ struct Said {
 pub struct TargetMessages(RefCell<HashMap<Oid, Rc<Said>>>);
 
 impl TargetMessages {
-    /// The commits on `target` whose messages name an agent, by its id as the trailers of its commits do or by its branch, the oldest first: those that a
-    /// forge made of its pull request are among them. Each with whether another message says that it was taken back.
+    /// The commits on `target` whose messages name an agent by its id, as a forge repeats the trailers of its commits, the oldest first. Each with
+    /// whether another message says that it was taken back.
     ///
     /// # Errors
     /// `repo-corrupt`, `git-failed`.
@@ -240,10 +284,7 @@ impl TargetMessages {
     ) -> Result<Vec<(Oid, bool)>> {
         let said = self.on(repo, target)?;
         let id = agent.id.to_string();
-        let branch = agent.branch.as_deref().map(|name| name.trim_start_matches("refs/heads/"));
-        let is_named =
-            |text: &str| text.contains(&id) || branch.is_some_and(|branch| text.contains(branch));
-        let named = said.messages.iter().filter(|(_, text)| is_named(text));
+        let named = said.messages.iter().filter(|(_, text)| text.contains(&id));
         let named: HashSet<Oid> = named.map(|(oid, _)| *oid).collect();
         // Mostly nothing names it, and then no history is walked. The order of dates is not that of parents.
         let Some(base) = agent.base.as_ref().filter(|_| !named.is_empty()) else {

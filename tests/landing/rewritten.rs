@@ -364,6 +364,68 @@ fn a_landing_of_which_no_row_tells_is_none_once_it_is_taken_back() {
 }
 
 #[test]
+fn what_was_taken_back_and_brought_again_has_landed() {
+    // By the revert of a revert, by the forge a second time, and by hand.
+    for again in 0..3 {
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        commit(&agent, "src/two.rs");
+        merged_by_a_forge(&agent, true);
+        agent.repo.git(["revert", "--no-edit", "HEAD"]);
+        match again {
+            0 => drop(agent.repo.git(["revert", "--no-edit", "HEAD"])),
+            1 => merged_by_a_forge(&agent, true),
+            _ => {
+                agent.repo.git(["checkout", "HEAD~1", "--", "src"]);
+                agent.repo.commit_all("it is wanted after all");
+            }
+        }
+        removed(&agent, "src/two.rs");
+        lands_as_shown(&agent, "--squash", "src/two.rs");
+    }
+}
+
+#[test]
+fn what_another_made_alike_is_no_landing() {
+    let agent = Agent::new();
+    commit(&agent, "src/one.rs");
+    commit(&agent, "src/two.rs");
+    removed(&agent, "src/one.rs");
+    // Of others, with a word that is the name of the branch.
+    agent.repo.write("src/one.rs", "// src/one.rs\n");
+    agent.repo.commit_all(&format!("src/one.rs, see {}", agent.branch));
+    lands_as_shown(&agent, "--squash", "src/two.rs");
+    assert!(agent.repo.path().join("src/one.rs").exists());
+}
+
+#[test]
+fn the_message_of_a_squash_tells_how_much_it_brought() {
+    let agent = Agent::new();
+    for count in 0..40 {
+        commit(&agent, &format!("src/file{count}.rs"));
+    }
+    // A part of it is on the target already, so that the squash brings as much up to the commit before.
+    agent.repo.write("src/file39.rs", "// src/file39.rs\n");
+    agent.repo.commit_all("of others");
+    merged_by_a_forge(&agent, true);
+    removed(&agent, "src/file39.rs");
+    removed(&agent, "src/file7.rs");
+    lands_as_shown(&agent, "--squash", "src/file39.rs\nsrc/file7.rs");
+}
+
+#[test]
+fn a_file_that_the_target_renamed_is_not_removed_by_that() {
+    let agent = Agent::new();
+    agent.git(&["rm", "--quiet", "src/lib.rs"]);
+    agent.git(&["commit", "--quiet", "-m", "it goes"]);
+    agent.repo.git(["mv", "src/lib.rs", "src/moved.rs"]);
+    agent.repo.commit_all("it moves");
+    assert_eq!(agent.codes(), ["merge.conflict"]);
+    let kept = agent.repo.agent_json(&["gc"]);
+    assert_eq!(kept["agents"][0]["action"], "keep", "{kept:#}");
+}
+
+#[test]
 fn a_landing_before_one_that_the_target_lost_again_is_the_last() {
     for method in ["--no-ff", "--squash"] {
         let agent = Agent::new();
