@@ -526,7 +526,7 @@ named! {
         LimitMemory = "limit-memory",
         /// It had more processes than a run may.
         LimitPids = "limit-pids",
-        /// The day has cost what it may.
+        /// It, or the day, has cost what it may.
         LimitCost = "limit-cost",
     }
 }
@@ -550,7 +550,7 @@ impl Outcome {
     pub const LIMIT_MEMORY: Outcome = Outcome::ended_by_us(Ending::LimitMemory);
     /// What is said of a command that had more processes than a run may.
     pub const LIMIT_PIDS: Outcome = Outcome::ended_by_us(Ending::LimitPids);
-    /// What is said of a command that was ended because the day has cost what it may.
+    /// What is said of a command that was ended because it, or the day, has cost what it may.
     pub const LIMIT_COST: Outcome = Outcome::ended_by_us(Ending::LimitCost);
     /// What is said of a command of whose end nothing is known but that it was killed.
     pub const LOST: Outcome = Outcome { ending: Ending::Lost, code: 137 };

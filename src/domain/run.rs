@@ -108,7 +108,7 @@ impl Run {
                 format!("run {number} was ended: it had more processes than a run may (limit-pids)")
             }
             (Ending::LimitCost, _) => {
-                format!("run {number} was ended: the day has cost what it may (limit-cost)")
+                format!("run {number} was ended: it, or the day, has cost what it may (limit-cost)")
             }
             (Ending::Lost, _) => format!("run {number} ended when its supervisor was killed"),
         }

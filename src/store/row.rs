@@ -161,7 +161,10 @@ impl<'b> Row<'b> {
         };
         let last = self.events.iter().zip(&is_own).rposition(|(event, own)| *own && counts(event));
         let is_done = |what: &What| with_done && made_here && matches!(what, What::Done { .. });
-        let is_stop = |event: &Event| stops(&event.what) || is_done(&event.what);
+        // The clone that made the agent lets it go on after any landing, and objects tell what is new.
+        let is_landing = |what: &What| !made_here && matches!(what, What::Merged { .. });
+        let is_stop =
+            |event: &Event| stops(&event.what) && !is_landing(&event.what) || is_done(&event.what);
         let stopped = last.filter(|at| self.events.get(*at).is_some_and(is_stop));
         let mut own = is_own.into_iter().enumerate();
         self.filtered(|_, event| {

@@ -373,6 +373,23 @@ fn an_agent_whose_task_another_clone_has_lands_in_no_clone() {
 }
 
 #[test]
+fn an_agent_that_has_its_task_again_lands() {
+    let hub = Hub::new(1);
+    let task = task(&hub);
+    let clone = &hub.clones[0];
+    let (id, held) = killed_at_the_end(&hub, clone, &task);
+    plant_on(&hub, &[&held], now(), 60);
+    json(clone, &["sync"]);
+    let output = agent(clone, &["merge", &id]);
+    assert!(describe(&output).contains("error[claim-lost]"), "{}", describe(&output));
+    // What this clone had is there again.
+    git_in(&hub.bare, ["update-ref", CLAIM, &held]);
+    let (code, said) = work(clone, &task, "true");
+    assert_eq!(code, Some(0), "{said}");
+    json(clone, &["merge", &id]);
+}
+
+#[test]
 fn what_a_killed_command_left_lands_nowhere_once_a_sync_saw_its_task_taken_over() {
     let hub = Hub::new(1);
     let task = task(&hub);

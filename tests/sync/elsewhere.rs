@@ -105,6 +105,33 @@ fn what_another_clone_discarded_lands_where_it_is_done() {
 }
 
 #[test]
+fn what_an_agent_does_after_another_clone_landed_it_lands_there_too() {
+    let (hub, [one, two]) = Hub::synchronised();
+    let id = done(&one, "src/one.rs");
+    say(&hub, &["merge", &id, "--push"]);
+    git_in(&one, ["fetch", "--quiet"]);
+    assert_eq!(shown(&one, &id)["state"], "merged");
+    let place = shown(&one, &id)["worktree_abspath"].clone();
+    std::fs::write(Path::new(place.as_str().expect("a path")).join("src/two.rs"), "new\n")
+        .expect("written");
+    json(&one, &["commit", &id, "-m", "more work"]);
+    json(&one, &["mark", "done", &id]);
+    json(&one, &["sync"]);
+    json(&two, &["sync"]);
+    let row = shown(&two, &id);
+    assert_eq!((&row["state"], &row["irregular"]), (&"done".into(), &Value::Null), "{row:#}");
+    json(&two, &["merge", &id, "--push"]);
+    let landed = git_in(&hub.bare, ["ls-tree", "-r", "--name-only", "main", "src"]);
+    assert!(landed.contains("src/one.rs") && landed.contains("src/two.rs"), "{landed}");
+    json(&two, &["sync"]);
+    json(&one, &["sync"]);
+    git_in(&one, ["fetch", "--quiet"]);
+    for clone in [&one, &two] {
+        assert_eq!(shown(clone, &id)["state"], "merged");
+    }
+}
+
+#[test]
 fn what_decides_what_programs_do_lands_from_another_clone_only_by_its_name() {
     let hub = Hub::new(2);
     hub.send_all();

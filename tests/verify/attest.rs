@@ -170,6 +170,7 @@ fn an_attestation_is_checked_where_there_is_no_repository() {
     // Another commit has a tree that only a repository could tell.
     let other = scene.agent.repo.git(["rev-parse", "main"]);
     super::refused_json(&check(&["--tip", &other]), "base-not-commit", 2);
+    super::refused_json(&check(&["--tip", "HEAD"]), "usage", 2);
     // A repository that cannot be opened says nothing about the file.
     fs::write(empty.path().join(".git"), "gitdir: /nowhere\n").expect("write");
     assert_eq!(report(&check(&[]))["verdict"], "accept");

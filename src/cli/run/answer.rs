@@ -172,7 +172,7 @@ pub(in crate::cli) fn ending(ended: &str, code: u8, limit_ms: Option<u64>) -> St
         ("stopped", _) => "was stopped".to_owned(),
         ("limit-memory", _) => "was ended: it took more memory than a run may".to_owned(),
         ("limit-pids", _) => "was ended: it had more processes than a run may".to_owned(),
-        ("limit-cost", _) => "was ended: the day has cost what it may".to_owned(),
+        ("limit-cost", _) => "was ended: it, or the day, has cost what it may".to_owned(),
         _ => "was lost".to_owned(),
     }
 }

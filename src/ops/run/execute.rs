@@ -310,7 +310,9 @@ fn watch(
     let run = (stage.number, stage.description.as_str());
     let told = host.map(|host| host_session::told(ctx.repo.common_dir(), agent, run, host));
     let told = told.unwrap_or_default();
-    let session = host_session::session(ctx, agent, &told, price)?;
+    let mut session = host_session::session(ctx, agent, &told, price)?;
+    // A host that is briefed keeps no session, so there is none to go on with.
+    session.id = session.id.filter(|_| plan.inputs.task().briefing.is_none());
     // Without an answer of the supervisor it is unknown how the command ended, but the row gets an
     // end all the same.
     let lived = *outcome.as_ref().unwrap_or(&Outcome::LOST);

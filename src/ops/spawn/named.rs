@@ -114,6 +114,11 @@ fn named_base(
     };
     let asked = main.as_ref().unwrap_or(&ctx.repo);
     let resolved = match asked.resolve_commit(wanted.unwrap_or("HEAD")) {
+        Err(error) if usual.is_some() && error.code() == Code::BaseNotCommit => {
+            return Err(error.hint(
+                "`defaults.base` of the repository names it; to begin elsewhere, pass --base <revision>",
+            ));
+        }
         Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
             draft.refuse_base(&error, first_hint(&error));
             // A stand-in, with which the rest of the file can be checked. The draft is refused in

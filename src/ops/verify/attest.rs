@@ -26,6 +26,8 @@ pub struct AttestedOptions {
     pub tip: Option<String>,
     /// The list of allowed signers; that of git's configuration when absent.
     pub signers: Option<PathBuf>,
+    /// Whether there is a repository: without one a commit is known by its whole name alone.
+    pub has_repository: bool,
 }
 
 /// The answer of `verify --attested`: `git-agent.attested/1`.
@@ -164,7 +166,7 @@ pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> 
             "use a file that git agent verify --attest wrote",
         )),
         (Some(statement), Some(revision)) => {
-            findings.extend(mismatch(ctx, statement, revision)?);
+            findings.extend(mismatch(ctx, statement, revision, options.has_repository)?);
         }
         (Some(_), None) => {}
     }
@@ -177,7 +179,12 @@ pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> 
 }
 
 /// What is wrong where a statement is not about a commit.
-fn mismatch(ctx: &Ctx, statement: &Statement, revision: &str) -> Result<Option<Finding>> {
+fn mismatch(
+    ctx: &Ctx,
+    statement: &Statement,
+    revision: &str,
+    has_repository: bool,
+) -> Result<Option<Finding>> {
     let subject = statement.subject("gitCommit");
     let (commit, is_about) = match ctx.repo.resolve_commit(revision) {
         Ok(resolved) => {
@@ -189,9 +196,14 @@ fn mismatch(ctx: &Ctx, statement: &Statement, revision: &str) -> Result<Option<F
         }
         // The name of the judged commit says as much where the commit itself is not at hand. What a squash made of it is
         // known by its tree alone.
-        Err(error) => match Oid::from_hex(revision).filter(|oid| subject == Some(*oid)) {
-            Some(commit) => (commit, true),
-            None => return Err(error),
+        Err(error) => match Oid::from_hex(revision) {
+            Some(commit) if subject == Some(commit) => (commit, true),
+            None if !has_repository => {
+                let what = format!("there is no repository here that could say what {revision} is");
+                return Err(Error::new(Code::Usage, what)
+                    .hint("to say which commit it is to be about, pass its whole id"));
+            }
+            _ => return Err(error),
         },
     };
     let finding = || {

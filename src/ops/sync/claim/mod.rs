@@ -216,10 +216,7 @@ impl TaskClaim {
             // moved back is put back.
             from = listed.get(&self.refname).copied();
             match from {
-                Some(is) if is == to => {
-                    self.take_token(to);
-                    return Ok(());
-                }
+                Some(is) if is == to => return self.take_token(ctx, to),
                 // An earlier push without an answer was successful after all.
                 Some(is) if self.made.contains(&is) && !self.is_before(ctx, is) => self.token = is,
                 is => match self.damage(ctx, is, end)? {
@@ -234,10 +231,12 @@ impl TaskClaim {
         }
     }
 
-    fn take_token(&mut self, token: Oid) {
+    /// Goes on with a commit that the remote has by now: the task is this clone's, also where another one had it for a while.
+    fn take_token(&mut self, ctx: &Ctx, token: Oid) -> Result<()> {
         self.token = token;
         self.named = self.agent;
         self.earlier_nonces.clear();
+        self.agent.map_or(Ok(()), |agent| forget_loss(ctx, agent, &self.key))
     }
 
     fn commit(&mut self, ctx: &Ctx, state: ClaimState, from: Option<Oid>) -> Result<Oid> {
@@ -277,6 +276,15 @@ fn note_lost(ctx: &Ctx, agent: AgentId, key: &str) -> Result<()> {
     // One of another clone has nothing here to land from but what was fetched.
     if path.parent().is_some_and(Path::is_dir) {
         fsx::write_private(&path, key.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Forgets that an agent has lost its claim, which is its own again.
+fn forget_loss(ctx: &Ctx, agent: AgentId, key: &str) -> Result<()> {
+    if lost_key(ctx, agent)?.is_some_and(|lost| lost == key) {
+        let path = layout::lost_claim(ctx.repo.common_dir(), agent);
+        std::fs::remove_file(&path).at_if_there("could not remove", &path)?;
     }
     Ok(())
 }

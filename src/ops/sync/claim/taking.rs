@@ -12,7 +12,8 @@ use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::{self, Fetched, PushManner, RefChange, RefPush, RemoteRefs};
 use crate::ops::sync::claim::{
-    ClaimRecord, ClaimReport, LIMIT, TaskClaim, forget, held, lost, lost_key, note_lost, write,
+    ClaimRecord, ClaimReport, LIMIT, TaskClaim, forget, forget_loss, held, lost, lost_key,
+    note_lost, write,
 };
 use crate::ops::sync::{refused, require_place, wait};
 use crate::store::lock::Guard;
@@ -124,7 +125,10 @@ impl TaskClaim {
                     (self.agent, self.earlier) = (agent, None);
                 }
                 match bid {
-                    Bid::Done => return Ok(Some(self.report(found.agent))),
+                    Bid::Done => {
+                        found.agent.map_or(Ok(()), |agent| forget_loss(ctx, agent, &self.key))?;
+                        return Ok(Some(self.report(found.agent)));
+                    }
                     Bid::Leave => return Err(held(&self.key, &format!("clone {}", found.clone))),
                     Bid::Watch(time) => self.require_dead(ctx, *oid, found, time)?,
                     Bid::Take => {}
@@ -203,7 +207,7 @@ impl TaskClaim {
         let listed = ctx.repo.list_remote(&self.remote, end)?;
         let is = listed.get(&self.refname).copied();
         if is == Some(to) {
-            self.take_token(to);
+            self.take_token(ctx, to)?;
             ctx.reached("claim-taken");
             return Ok(None);
         }
