@@ -1,6 +1,6 @@
 //! The front door: tasks without a file, settings of a repository, and what leads a newcomer on.
 
-use crate::support::agent::{agent_command, describe};
+use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in, isolated};
 use serde_json::Value;
 use std::process::Output;
@@ -114,6 +114,14 @@ fn the_base_of_the_settings_is_where_an_agent_starts() {
     let mut named = words.to_vec();
     named.extend(["--base", "main"]);
     assert_eq!(repo.agent_json(&named)["base"]["ref"], "refs/heads/main");
+    // One that is not there is no reason to begin, and to land, anywhere else.
+    repo.git(["branch", "--quiet", "-D", "release"]);
+    let file = repo.task_file(TASK);
+    for words in [&words[..], &["spawn", &file]] {
+        let said = refused(&repo.agent(words), 2);
+        assert!(said.contains("base-not-commit") && said.contains("`defaults.base`"), "{said}");
+    }
+    repo.agent_json(&named);
 }
 
 #[test]

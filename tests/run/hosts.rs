@@ -3,6 +3,7 @@
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::support::terminal::{Streams, shown};
+use crate::verify::refused_json;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -250,6 +251,29 @@ fn a_session_that_goes_on_with_a_text_has_its_answer() {
     again.args(["run", "--resume", id, "-m", "this one", "--no-verify", "--format=json"]);
     json(&again.output().expect("starts"));
     assert_eq!(state(), "done");
+}
+
+#[test]
+fn a_host_that_is_briefed_has_no_session_to_go_on_with() {
+    let answer = r#"{"type":"result","result":"Done.","session_id":"5e55"}"#;
+    let stage = Stage::with("claude", answer);
+    let task = stage.repo.task_file(&format!("briefing = \"Work at night.\"\n{TASK}"));
+    let call = |words: &[&str]| {
+        let path = std::env::var("PATH").expect("a path");
+        let mut command = agent_command(&stage.repo.path());
+        command.env("PATH", format!("{}:{path}", stage.programs.display()));
+        command.args(words).arg("--format=json").output().expect("starts")
+    };
+    let first = json(&call(&["run", &task, "--no-verify", "--sandbox=off", "--host=claude"]));
+    let id = first["agent_id"].as_str().expect("an id");
+    let question = ["--payload=question=which?", "--payload=context=x"];
+    let ask = ["send", "--type=clarify", "--to=user", "--from", id];
+    stage.repo.agent_json(&[&ask[..], &question].concat());
+    refused_json(&call(&["run", "--resume", id, "-m", "more"]), "agent-state", 3);
+    // The answer waits for a run that can hear it.
+    let sent = json(&call(&["send", "--to", id, "the second"]));
+    assert_eq!(sent["waking"], Value::Null, "{sent}");
+    assert_eq!(stage.repo.agent_json(&["show", id])["run"]["run"], 1);
 }
 
 #[test]

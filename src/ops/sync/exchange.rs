@@ -258,7 +258,7 @@ impl Exchange<'_> {
                 None => "was deleted".to_owned(),
             };
             self.report.warn(format!(
-                "{shared} of `{}` {what}: a clone that may push there did so, by git push with --mirror, --force or --delete",
+                "{shared} of `{}` {what}: a clone that may push there did so, by git push with --mirror, --force or --delete, unless agent.refPrefix was changed here",
                 self.remote
             ));
         }
