@@ -358,6 +358,9 @@ fn a_run_goes_on_whatever_is_done_in_a_copy_of_its_repository() {
     let copy = repo.path().with_file_name("copy");
     let copied = std::process::Command::new("cp").arg("-a").args([&repo.path(), &copy]).status();
     assert!(copied.expect("cp starts").success());
+    let refused = agent_command(&copy).args(["run", &id, "--", "true"]).output().expect("starts");
+    let way = format!("git -C {} agent show", repo.path().display());
+    assert!(describe(&refused).contains(&way), "{}", describe(&refused));
     for words in [&["verify", &id][..], &["commit", &id, "-m", "x"], &["doctor", "--fix"]] {
         agent_command(&copy).args(words).output().expect("starts");
     }
