@@ -7,6 +7,7 @@ pub(crate) mod uncommitted;
 use crate::agents::Scratch;
 use crate::agents::ctx::Ctx;
 use crate::agents::histories::{self, Histories};
+pub(crate) use crate::agents::work::stacked::{base_of, landing_revision};
 use crate::agents::work::uncommitted::uncommitted_tree;
 use crate::agents::worktree::{self, AgentWorktree};
 use crate::agents::{lookup, untrusted};
@@ -14,7 +15,6 @@ use crate::domain::change::Difference;
 use crate::domain::{Agent, Change, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::merge::Merge;
-use crate::git::repo::Resolved;
 use crate::git::{Identity, NewCommit, Repo, Tip};
 use crate::store::replay::goes_on_from;
 use crate::store::replay::{self, Replay};
@@ -252,44 +252,6 @@ pub(crate) fn recorded_tip(ctx: &Ctx, agent: &Agent) -> Result<Option<Oid>> {
         _ => None,
     });
     Ok(named.find(|tip| spawn_commit::is_held_by(&ctx.repo, *tip, agent)))
-}
-
-/// The revision that a caller names to land on. A clone that never had the branch knows the remote's.
-///
-/// # Errors
-/// Those of [`Repo::resolve_commit`].
-pub(crate) fn landing_revision(repo: &Repo, revision: &str) -> Result<Resolved> {
-    repo.resolve_commit(revision).or_else(|error| {
-        let copy = format!("refs/remotes/origin/{revision}");
-        match error.code() {
-            Code::BaseNotCommit => repo.resolve_commit(&copy).map_err(|_| error),
-            _ => Err(error),
-        }
-    })
-}
-
-/// The branch to land on and where it is. A clone that never had the branch knows the remote's.
-pub(crate) fn base_of(
-    ctx: &Ctx,
-    agent: &Agent,
-    wanted: Option<&str>,
-) -> Result<(Option<String>, Option<Oid>)> {
-    if let Some(revision) = wanted {
-        let resolved = landing_revision(&ctx.repo, revision)?;
-        return Ok((resolved.refname, Some(resolved.commit)));
-    }
-    let Some(name) = stacked::target_of(ctx, agent)? else {
-        return Ok((None, agent.base.as_ref().map(|base| base.oid)));
-    };
-    if let Some(oid) = ctx.repo.tip(&name)?.oid() {
-        return Ok((Some(name), Some(oid)));
-    }
-    // A clone has the branches of others only as copies.
-    let copy = ctx.repo.fetched_branches(&name)?.into_iter().next();
-    Ok(match copy {
-        Some((copy, oid)) => (Some(copy), Some(oid)),
-        None => (Some(name), None),
-    })
 }
 
 /// The tree that would be judged now: the tip's, or the one that committing everything would make.

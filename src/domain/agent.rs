@@ -104,6 +104,8 @@ pub struct Agent {
     pub landed_tip: Option<Oid>,
     /// The commits that it landed as before, each with the tip that landed so, oldest first: a target may have lost the last one again.
     pub landed_before: Vec<(Oid, Oid)>,
+    /// Those of these commits by which this clone itself landed it. What a row says of others has to be proved.
+    pub landed_here: Vec<Oid>,
     /// What took its landing back by a commit on top, after which it has not landed again.
     pub reverted: Option<Reverted>,
     /// Its last run.
@@ -304,6 +306,7 @@ impl Agent {
             landed: None,
             landed_tip: None,
             landed_before: Vec::new(),
+            landed_here: Vec::new(),
             reverted: None,
             run: None,
             summary: None,

@@ -5,7 +5,7 @@
 //! claim counts if this clone made it (`closed`), or if objects prove the landing ([`super::landed`]); otherwise
 //! the agent is what its other events say, and [`Agent::claimed`] names what its row says.
 
-use super::row::{OwnLines, Row};
+use super::row::{OwnLines, Row, digest};
 use super::spawn_commit::{self, SpawnCommit};
 use super::{fsx, landed, layout, remote_names};
 use crate::domain::event::{Spawned, Spawning};
@@ -108,6 +108,9 @@ impl<'r> Belief<'r> {
         }
         if is_taken_back_elsewhere {
             agent.doubt(TAKEN_BACK_ELSEWHERE.to_owned());
+        }
+        if agent.landed.is_some() {
+            agent.landed_here = row.landed_by(self.own()?);
         }
         agent.claimed = denied.first().copied();
         denied.into_iter().for_each(|state| agent.doubt(doubt(state)));
@@ -494,11 +497,6 @@ impl Closed {
     pub fn names(&self, id: AgentId) -> bool {
         self.says(id, State::Merged) || self.says(id, State::Discarded)
     }
-}
-
-/// The digest of a line as a number.
-pub(super) fn digest(text: &str) -> Option<u64> {
-    u64::from_str_radix(text, 16).ok()
 }
 
 /// Notes what this clone decides about agents. The caller holds the ledger's lock.

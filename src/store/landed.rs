@@ -96,11 +96,14 @@ pub fn last(
 ) -> Result<Option<(Oid, Oid)>> {
     let last = agent.landed.as_ref().map(|(landed, _)| *landed).zip(agent.landed_tip);
     let mut recorded = None;
-    for landing in last.into_iter().chain(agent.landed_before.iter().rev().copied()) {
+    for landing in agent.landed_before.iter().copied().chain(last) {
         let is_here = repo.has_object(landing.0) && repo.has_object(landing.1);
-        if is_here && repo.is_ancestor(landing.0, target)? {
+        if is_here
+            && repo.is_ancestor(landing.0, target)?
+            && (agent.landed_here.contains(&landing.0)
+                || is_proved(repo, agent, recorded, landing)?)
+        {
             recorded = Some(landing);
-            break;
         }
     }
     if agent.base.as_ref().is_some_and(|base| base.oid == target) {
@@ -115,6 +118,32 @@ pub fn last(
         (_, None) => recorded,
     };
     remade(repo, agent, known, (target, tip), messages)
+}
+
+/// Whether a commit brought an agent's branch up to a tip, beyond what landed `before`: it holds the tip, or what stands for that, or makes the
+/// change. Anyone who may push the ledger can write a row that says so of any commit.
+fn is_proved(
+    repo: &Repo,
+    agent: &Agent,
+    before: Option<(Oid, Oid)>,
+    (commit, tip): (Oid, Oid),
+) -> Result<bool> {
+    if !spawn_commit::is_held_by(repo, tip, agent) {
+        return Ok(false);
+    }
+    if repo.is_ancestor(tip, commit)? || replay::is_held(repo, agent, commit, tip)? {
+        return Ok(true);
+    }
+    let from = match before {
+        Some((_, last)) => replay::goes_on_from(repo, agent, last, tip)?,
+        None => spawn_commit::own_line(repo, tip, agent).map(|(_, ground)| ground),
+    };
+    let parent = repo.read_commit(commit)?.parents.first().copied();
+    let (Some(from), Some(parent)) = (from, parent.filter(|oid| repo.has_object(*oid))) else {
+        return Ok(false);
+    };
+    let change = CommitChange::from_to(repo, parent, commit)?;
+    Ok(change.commit.tree != change.before.tree && change.brings(repo, (from, tip))?)
 }
 
 /// The landing of more of an agent's branch than `known` brought, where `target` has that in another form: as commits that name the agent and
@@ -141,8 +170,11 @@ fn remade(
         return Ok(known);
     };
     let own: Vec<Oid> = own.into_iter().take_while(|oid| *oid != begins).collect();
-    // With a single commit nothing goes on beyond what landed.
-    if own.len() < 2 {
+    // A branch that was rebased onto what the target has not is no work that came there, such as its old form.
+    let below = repo.read_commit(ground)?.parents.first().copied();
+    let mut stands_on = [Some(ground), below].into_iter().flatten();
+    let is_held = |oid| repo.has_object(oid) && repo.is_ancestor(oid, target).unwrap_or(false);
+    if own.is_empty() || !stands_on.any(is_held) {
         return Ok(known);
     }
     let mut named = messages.naming(repo, agent, target)?;

@@ -13,7 +13,7 @@ use crate::git::{Commit, Repo, Tip, notes};
 use crate::store::belief::{self, Belief, BeliefDecision, Closed};
 use crate::store::chain::{self, Chain};
 use crate::store::mailbox::{Mailbox, reader};
-use crate::store::row::{OwnLines, Row};
+use crate::store::row::{OwnLines, Row, digest};
 use crate::store::{keep, layout, lock, remote_names, spawn_commit};
 use crate::wire::event_line;
 use chrono::{DateTime, NaiveDate, Utc};
@@ -339,7 +339,7 @@ fn decisions(
             [taken_back].into_iter().chain(over).collect()
         }
         What::Audited(audit) if audit.verdict == AuditVerdict::Pass => {
-            let digest = belief::digest(&event_line::digest(line.as_bytes()));
+            let digest = digest(&event_line::digest(line.as_bytes()));
             digest.map(BeliefDecision::Cleared).into_iter().collect()
         }
         _ if reopens(spawn_commit, row, event) => vec![BeliefDecision::Reopened],

@@ -161,11 +161,10 @@ impl<'b> Row<'b> {
         };
         let last = self.events.iter().zip(&is_own).rposition(|(event, own)| *own && counts(event));
         let is_done = |what: &What| with_done && made_here && matches!(what, What::Done { .. });
-        // The clone that made the agent lets it go on after any landing, and objects tell what is new.
-        let is_landing = |what: &What| !made_here && matches!(what, What::Merged { .. });
-        let is_stop =
-            |event: &Event| stops(&event.what) && !is_landing(&event.what) || is_done(&event.what);
+        let is_stop = |event: &Event| stops(&event.what) || is_done(&event.what);
         let stopped = last.filter(|at| self.events.get(*at).is_some_and(is_stop));
+        // The clone that made the agent lets it go on after any landing, and objects tell what is new.
+        let stopped = stopped.filter(|at| made_here || !self.is_landing(*at));
         let mut own = is_own.into_iter().enumerate();
         self.filtered(|_, event| {
             let Some((at, is_own)) = own.next() else {
@@ -179,6 +178,26 @@ impl<'b> Row<'b> {
                     what => moves(what) && stopped.is_some_and(|stopped| at > stopped),
                 }
         })
+    }
+
+    /// Whether an event says that the agent has landed, or that it was cleared away after that and before it went on.
+    fn is_landing(&self, at: usize) -> bool {
+        let before = self.events.get(..=at).unwrap_or_default().iter().rev();
+        let mut decided = before.map(|event| &event.what).filter(|what| what.ends() || moves(what));
+        match decided.next() {
+            Some(What::Discarded { .. }) => matches!(decided.next(), Some(What::Merged { .. })),
+            what => matches!(what, Some(What::Merged { .. })),
+        }
+    }
+
+    /// The commits by which this clone landed the agent.
+    pub(super) fn landed_by(&self, own: &OwnLines) -> Vec<Oid> {
+        let own = self.pairs().filter(|(line, _)| self.has_own(own, line));
+        let landed = own.filter_map(|(_, event)| match event.what {
+            What::Merged { commit, .. } => Some(commit),
+            _ => None,
+        });
+        landed.collect()
     }
 
     /// Whether this clone made the agent. A line of another one may be dated before its own.
@@ -324,6 +343,11 @@ impl OwnLines {
         let digests: String = digests.map(|digest| format!("\n{digest}\n")).collect();
         fsx::append(&layout::own_lines(common_dir), digests.as_bytes())
     }
+}
+
+/// The digest of a line as a number.
+pub(super) fn digest(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
 }
 
 #[cfg(test)]

@@ -99,8 +99,8 @@ impl CommitChange {
     }
 }
 
-/// How many commits of a target are compared with parts of a branch: each may take a merge.
-const COMPARED: usize = 32;
+/// How many comparisons of a commit with a part of a branch may be in vain: each may take a merge.
+const MISSED: usize = 64;
 
 /// A commit that brought a part of an agent's branch.
 pub(super) struct LandingStep {
@@ -111,32 +111,43 @@ pub(super) struct LandingStep {
 }
 
 /// Which of the named commits bring parts of a branch, given where that begins and its commits, the newest first: each goes on where the
-/// one before it ends. Its message says up to which commit it does, by their subjects: what it brings may be the same up to another one, that takes
-/// back what was on the target before.
+/// one before it ends. What it brings may be the same up to several commits, as where one takes back what was on the target before, so its message is
+/// asked first, which tells of as many as it has subjects of; people edit it.
 pub(super) fn steps_of(
     repo: &Repo,
     (begins, own): (Oid, &[Oid]),
     named: Vec<(Oid, bool)>,
 ) -> Result<Vec<LandingStep>> {
     let mut rest = Vec::new();
+    let mut touched = Paths::new();
     for oid in own.iter().rev() {
-        rest.push(repo.read_commit(*oid)?);
+        let commit = repo.read_commit(*oid)?;
+        if let Some(parent) = commit.parents.first() {
+            touched.append(&mut repo.changed_paths(repo.tree_of(*parent)?, commit.tree)?);
+        }
+        rest.push(commit);
     }
     let (mut rest, mut from) = (rest.as_slice(), begins);
-    let (mut landings, mut compared) = (Vec::new(), 0);
+    let (mut landings, mut missed) = (Vec::new(), 0);
     for (named, is_taken_back) in named {
         let change = CommitChange::of(repo, repo.read_commit(named)?)?;
-        let Some(change) = change.filter(|one| one.commit.tree != one.before.tree) else {
+        let Some(change) = change else { continue };
+        if !change.touches_only(repo, &touched)? {
             continue;
-        };
+        }
         let count = told(&change.commit.message, rest);
-        let (part, after) = rest.split_at(count);
-        if let Some(last) = part.last().filter(|_| compared < COMPARED) {
-            compared += 1;
+        let ends = (1..=count).rev().chain(count + 1..=rest.len());
+        for end in ends {
+            let (part, after) = rest.split_at(end);
+            let Some(last) = part.last().filter(|_| missed < MISSED) else {
+                break;
+            };
             if change.brings(repo, (from, last.oid))? {
                 (rest, from) = (after, last.oid);
                 landings.push(LandingStep { change, own: from, is_taken_back });
+                break;
             }
+            missed += 1;
         }
     }
     Ok(landings)
@@ -250,6 +261,9 @@ pub struct TakenBack {
     pub is_squash: bool,
 }
 
+/// So many commits of a target are read each time, rather than the newest of all once.
+const FEW: usize = 64;
+
 /// How many commits are searched for one that takes another back.
 const SEARCHED: usize = 1000;
 
@@ -282,14 +296,28 @@ impl TargetMessages {
         agent: &Agent,
         target: Oid,
     ) -> Result<Vec<(Oid, bool)>> {
-        let said = self.on(repo, target)?;
-        let id = agent.id.to_string();
-        let named = said.messages.iter().filter(|(_, text)| text.contains(&id));
-        let named: HashSet<Oid> = named.map(|(oid, _)| *oid).collect();
-        // Mostly nothing names it, and then no history is walked. The order of dates is not that of parents.
-        let Some(base) = agent.base.as_ref().filter(|_| !named.is_empty()) else {
+        let Some(base) = &agent.base else {
             return Ok(Vec::new());
         };
+        let id = agent.id.to_string();
+        // Mostly the target has a few commits since, or nothing names it: then no more of history is read.
+        let short = repo.line(base.oid, target).filter(|line| line.len() <= FEW);
+        if let Some(line) = &short {
+            let mut is_named = false;
+            for commit in line {
+                is_named |= repo.read_commit(commit.oid)?.message.contains(&id);
+            }
+            if !is_named {
+                return Ok(Vec::new());
+            }
+        }
+        let said = self.on(repo, target)?;
+        let named = said.messages.iter().filter(|(_, text)| text.contains(&id));
+        let named: HashSet<Oid> = named.map(|(oid, _)| *oid).collect();
+        if named.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The order of dates is not that of parents.
         let line = repo.commits_between(&[base.oid], target)?;
         let reverts = RevertMessages::of(repo, &said.reverts, &line, &[])?;
         let naming = line.into_iter().filter(|oid| named.contains(oid));

@@ -413,6 +413,50 @@ fn the_message_of_a_squash_tells_how_much_it_brought() {
     lands_as_shown(&agent, "--squash", "src/file39.rs\nsrc/file7.rs");
 }
 
+/// The agent's work as one commit of the target, with a message of a person's.
+fn squashed_as(agent: &Agent, message: &str) {
+    agent.repo.git(["merge", "--quiet", "--squash", &agent.branch]);
+    agent.repo.git(["commit", "--quiet", "-m", &format!("{message}\n\nAgent-Id: {}", agent.id)]);
+}
+
+#[test]
+fn the_message_of_a_squash_may_tell_of_more_or_less_than_it_brought() {
+    for message in [
+        "src/one.rs (#1)\n\n* src/one.rs\n\n* src/two.rs\n\nto do:\n- it was wrong",
+        "Two files (#1)",
+    ] {
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        commit(&agent, "src/two.rs");
+        squashed_as(&agent, message);
+        // Its subject is a line of the message, or no line tells of any.
+        removed(&agent, "src/one.rs");
+        lands_as_shown(&agent, "--squash", "src/one.rs");
+    }
+}
+
+#[test]
+fn a_rebase_of_many_commits_is_known_to_its_end() {
+    let agent = Agent::new();
+    for count in 0..70 {
+        commit(&agent, &format!("src/file{count}.rs"));
+    }
+    merged_by_a_forge(&agent, false);
+    removed(&agent, "src/file69.rs");
+    lands_as_shown(&agent, "--squash", "src/file69.rs");
+}
+
+#[test]
+fn a_single_commit_that_a_forge_squashed_is_not_brought_again() {
+    let agent = Agent::new();
+    commit(&agent, "src/one.rs");
+    merged_by_a_forge(&agent, true);
+    agent.repo.git(["mv", "src/one.rs", "src/moved.rs"]);
+    agent.repo.commit_all("it moves");
+    agent.repo.agent_json(&["done", &agent.id]);
+    assert_eq!(landed(&agent, "--no-ff"), "");
+}
+
 #[test]
 fn a_file_that_the_target_renamed_is_not_removed_by_that() {
     let agent = Agent::new();

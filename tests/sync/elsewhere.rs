@@ -111,6 +111,10 @@ fn what_an_agent_does_after_another_clone_landed_it_lands_there_too() {
     say(&hub, &["merge", &id, "--push"]);
     git_in(&one, ["fetch", "--quiet"]);
     assert_eq!(shown(&one, &id)["state"], "merged");
+    // As it is advised after a landing.
+    json(&two, &["discard", &id]);
+    json(&two, &["sync"]);
+    json(&one, &["sync"]);
     let place = shown(&one, &id)["worktree_abspath"].clone();
     std::fs::write(Path::new(place.as_str().expect("a path")).join("src/two.rs"), "new\n")
         .expect("written");
@@ -129,6 +133,45 @@ fn what_an_agent_does_after_another_clone_landed_it_lands_there_too() {
     for clone in [&one, &two] {
         assert_eq!(shown(clone, &id)["state"], "merged");
     }
+}
+
+#[test]
+fn a_landing_that_another_clone_made_up_leaves_no_work_out() {
+    let (hub, [one, two]) = Hub::synchronised();
+    let id = done(&one, "src/one.rs");
+    let kept = shown(&one, &id);
+    let (spawn, tip) = (kept["spawn_commit"].as_str(), kept["tip"].as_str());
+    let (spawn, tip) = (spawn.expect("an oid"), tip.expect("an oid"));
+    // A commit of a person's, and the tip of the agent.
+    git_in(&one, ["commit", "--quiet", "--allow-empty", "-m", "of a person"]);
+    std::fs::write(one.join("src/person.rs"), "mine\n").expect("written");
+    git_in(&one, ["add", "src/person.rs"]);
+    git_in(&one, ["commit", "--quiet", "-m", "mine"]);
+    git_in(&one, ["push", "--quiet", "origin", "main"]);
+    json(&one, &["sync"]);
+    json(&two, &["sync"]);
+    let main = git_in(&one, ["rev-parse", "main"]);
+    let words = ["log", "-1", "--date=format:%Y%m%dT%H%M%S", "--format=%cd", "refs/notes/agents"];
+    let now = git_in(&one, words);
+    let line = format!(
+        "{{\"t\":\"{now}.999999Z-000-bbbb\",\"a\":\"{id}\",\"e\":\"merged\",\"by\":\"u\",\"o\":\"op-0123456789ab\",\"d\":{{\"commit\":\"{main}\",\"from\":\"{main}\",\"into\":\"refs/heads/main\",\"tip\":\"{tip}\"}}}}"
+    );
+    git_in(&two, ["notes", "--ref=agents", "append", "--no-separator", "-m", &line, spawn]);
+    json(&two, &["sync"]);
+    json(&one, &["sync"]);
+    let told = shown(&one, &id)["irregular"].to_string();
+    assert!(told.contains("its row says `merged`"), "{told}");
+    // The line counts for nothing once the agent goes on, either.
+    let place = kept["worktree_abspath"].as_str().expect("a path");
+    std::fs::write(Path::new(place).join("src/two.rs"), "new\n").expect("written");
+    json(&one, &["commit", &id, "-m", "more work"]);
+    assert_eq!(shown(&one, &id)["irregular"], Value::Null);
+    json(&one, &["merge", &id]);
+    let landed = git_in(&one, ["ls-tree", "-r", "--name-only", "main", "src"]);
+    for file in ["src/one.rs", "src/two.rs", "src/person.rs"] {
+        assert!(landed.contains(file), "{file}: {landed}");
+    }
+    drop(hub);
 }
 
 #[test]

@@ -232,10 +232,16 @@ fn work_that_begins_at_what_was_fetched_lands_on_the_branch_of_that() {
         let shown = agent_json(clone, &["show", &id]);
         assert_eq!(shown["base"]["ref"], "refs/heads/main", "{base}");
         assert_eq!(shown["base"]["oid"], theirs.as_str(), "{base}");
-        // This clone's branch is behind, and takes the work once it is not.
+        // It is judged against that. This clone's branch is behind, and takes the work once it is not.
+        let judged = agent_json(clone, &["verify", &id]);
+        assert_eq!(judged["verdict"], "accept", "{judged:#}");
         let output = offer.run(&[], &["merge", &id, "--format=json"]);
         refused_json(&output, "not-accepted", 3);
-        assert!(describe(&output).contains("provenance.base-rewritten"), "{}", describe(&output));
+        assert!(
+            describe(&output).contains("verify {} --base main".replace("{}", &id[..8]).as_str()),
+            "{}",
+            describe(&output)
+        );
         plant(&offer.gh);
         assert_eq!(offer.answer(&[&id])["outcome"], "created", "{base}");
         assert_eq!(git_in(bare, ["log", "--format=%s", &format!("main..{branch}")]), "two");

@@ -11,8 +11,9 @@ use crate::agents::ctx::Ctx;
 use crate::agents::lookup;
 use crate::agents::work::{merged_trees, simulated, tip_of};
 use crate::domain::{Agent, Oid, State, What};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::git::Repo;
+use crate::git::repo::Resolved;
 use crate::store::replay::Replay;
 use crate::store::spawn_commit::AGENTS_BRANCHES;
 use crate::store::{landed, replay};
@@ -87,6 +88,69 @@ pub(crate) fn target_of(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
         has_landed(&ctx.repo, below, tip, target)
     };
     Ok(Some(ctx.repo.branch_behind(&aim(began, &agents, is_on)?.target)))
+}
+
+/// The revision that a caller names to land on. A clone that never had the branch knows the remote's.
+///
+/// # Errors
+/// Those of [`Repo::resolve_commit`].
+pub(crate) fn landing_revision(repo: &Repo, revision: &str) -> Result<Resolved> {
+    repo.resolve_commit(revision).or_else(|error| {
+        let copy = format!("refs/remotes/origin/{revision}");
+        match error.code() {
+            Code::BaseNotCommit => repo.resolve_commit(&copy).map_err(|_| error),
+            _ => Err(error),
+        }
+    })
+}
+
+/// The branch to land on and where it is. A clone that never had the branch knows the remote's.
+pub(crate) fn base_of(
+    ctx: &Ctx,
+    agent: &Agent,
+    wanted: Option<&str>,
+) -> Result<(Option<String>, Option<Oid>)> {
+    if let Some(revision) = wanted {
+        let resolved = landing_revision(&ctx.repo, revision)?;
+        return Ok((resolved.refname, Some(resolved.commit)));
+    }
+    let Some(name) = target_of(ctx, agent)? else {
+        return Ok((None, agent.base.as_ref().map(|base| base.oid)));
+    };
+    if let Some(oid) = ctx.repo.tip(&name)?.oid() {
+        // Work that began at what was fetched is judged against that as long as the branch here has not got so far.
+        let ahead = ahead_there(&ctx.repo, agent, (&name, oid))?;
+        return Ok(ahead.map_or((Some(name), Some(oid)), |(copy, oid)| (Some(copy), Some(oid))));
+    }
+    // A clone has the branches of others only as copies.
+    let copy = ctx.repo.fetched_branches(&name)?.into_iter().next();
+    Ok(match copy {
+        Some((copy, oid)) => (Some(copy), Some(oid)),
+        None => (Some(name), None),
+    })
+}
+
+/// The copy of a branch that has the commit where an agent started, and goes on from the branch itself, which has not got there yet.
+fn ahead_there(
+    repo: &Repo,
+    agent: &Agent,
+    (name, own): (&str, Oid),
+) -> Result<Option<(String, Oid)>> {
+    let Some(base) = agent.base.as_ref().filter(|base| base.oid != own) else {
+        return Ok(None);
+    };
+    if base.refname.as_deref() != Some(name) || !repo.has_object(base.oid) {
+        return Ok(None);
+    }
+    if repo.is_ancestor(base.oid, own)? || !repo.is_ancestor(own, base.oid)? {
+        return Ok(None);
+    }
+    for (copy, oid) in repo.fetched_branches(name)? {
+        if repo.is_ancestor(base.oid, oid)? {
+            return Ok(Some((copy, oid)));
+        }
+    }
+    Ok(None)
 }
 
 fn has_landed(repo: &Repo, agent: &Agent, tip: Oid, target: Oid) -> Result<bool> {

@@ -261,8 +261,10 @@ impl NotAccepted {
         .detail(lines.join("\n"))
         .facts(self.facts())
         .hint({
-            // On the branch that is recorded the work may well be accepted.
+            // On the branch that is recorded the work may well be accepted, or on what was fetched of it where it is behind.
             let recorded = self.agent.base.as_ref().and_then(|base| base.refname.as_ref());
+            let lacks_base = |one: &Finding| one.code == FindingCode::ProvenanceBaseRewritten;
+            let recorded = recorded.filter(|_| !self.verdict.findings.iter().any(lacks_base));
             let judged = self.verdict.base_ref.as_ref().filter(|judged| recorded != Some(judged));
             let judged = self.against.as_ref().map(|there| &there.copy).or(judged);
             let base =

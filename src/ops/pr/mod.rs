@@ -37,6 +37,7 @@ use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::merge::{self, MergeOptions, require_changes, require_start};
 use crate::ops::sync::{self, claim};
 use crate::ops::verify::{self, VerifyOptions};
+use crate::store::agent_branch::AGENTS_BRANCHES;
 use crate::store::replay::{self, Replay};
 use crate::store::spawn_commit;
 use crate::wire::policy::LandsOn;
@@ -184,10 +185,13 @@ pub fn plan(
     let verdict = judged(ctx, &agent, &options, base)?;
     require_changes(&verdict)?;
     if stacked_on.is_none() && !is_aimed_anew {
-        // A fork may be behind what another remote has.
+        // A fork may be behind what another remote has. Where the target was before, and what was pushed of agents, publishes nothing.
+        let copy = format!("{REMOTE_COPIES}{remote}/{}", short(&target));
+        let agents = AGENTS_BRANCHES.trim_start_matches("refs/heads");
         let is_published = |start| {
             let holders = ctx.repo.refs_holding(start)?;
-            Ok(holders.iter().any(|name| name.starts_with(REMOTE_COPIES)))
+            let mut others = holders.iter().filter(|name| **name != copy);
+            Ok(others.any(|name| name.starts_with(REMOTE_COPIES) && !name.contains(agents)))
         };
         require_start(ctx, &agent, &remote, (&target, onto), verdict.tip, is_published)?;
     }
@@ -294,6 +298,7 @@ fn no_target(remote: &str, target: &str, stacked_on: Option<&Agent>) -> Error {
 
 /// The accepting verdict that the work is offered with.
 fn judged(ctx: &Ctx, agent: &Agent, options: &PrOptions, base: Option<String>) -> Result<Verdict> {
+    let against = base.clone();
     let verdict = verify::verify(
         ctx,
         &VerifyOptions {
@@ -306,7 +311,7 @@ fn judged(ctx: &Ctx, agent: &Agent, options: &PrOptions, base: Option<String>) -
             ..VerifyOptions::default()
         },
     )?;
-    require_accepted(&verdict)?;
+    require_accepted(&verdict, against.as_deref())?;
     if verdict.uncommitted > 0 {
         return Err(uncommitted(&agent.id.short()));
     }
@@ -376,7 +381,7 @@ impl HasLanded {
     }
 }
 
-fn require_accepted(verdict: &Verdict) -> Result<()> {
+fn require_accepted(verdict: &Verdict, against: Option<&str>) -> Result<()> {
     if verdict.is_accepted() {
         return Ok(());
     }
@@ -384,6 +389,8 @@ fn require_accepted(verdict: &Verdict) -> Result<()> {
     let rejecting: Vec<_> = verdict.findings.iter().filter(|one| one.rejects()).collect();
     let lines: Vec<_> =
         rejecting.iter().map(|one| format!("  {} {}", one.code.name(), one.message)).collect();
+    let base =
+        against.map_or(String::new(), |base| format!(" --base {}", shell::word(base.as_bytes())));
     let what = format!("agent {short} has no accepting verdict, so its work is not offered");
     Err(Error::new(Code::NotAccepted, what)
         .detail(lines.join("\n"))
@@ -391,7 +398,7 @@ fn require_accepted(verdict: &Verdict) -> Result<()> {
             findings: rejecting.iter().map(|one| one.code.name()).collect(),
             ..ErrorFacts::default()
         })
-        .hint(format!("to see how to mend it, run git agent verify {short}")))
+        .hint(format!("to see how to mend it, run git agent verify {short}{base}")))
 }
 
 /// Pushes the branch and opens the pull request, or brings it up to date; `body` is its text.

@@ -16,6 +16,7 @@ use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::SpawnOptions;
 use crate::store::agent_branch::AGENTS_BRANCHES;
 use crate::store::{Ledger, layout, repository_settings, roles};
+use std::cmp::Reverse;
 
 /// What was found. Where something was not, the draft says so and there is a stand-in here, which lasts until
 /// the draft is checked.
@@ -116,7 +117,7 @@ fn named_base(
     let resolved = match asked.resolve_commit(wanted.unwrap_or("HEAD")) {
         Err(error) if usual.is_some() && error.code() == Code::BaseNotCommit => {
             return Err(error.hint(
-                "`defaults.base` of the repository names it; to begin elsewhere, pass --base <revision>",
+                "`defaults.base` of the repository names it; to begin elsewhere, run git agent spawn --base <revision>",
             ));
         }
         Err(error) if options.base.is_none() && error.code() == Code::BaseNotCommit => {
@@ -141,7 +142,10 @@ fn named_base(
 fn branch_of_copy(repo: &Repo, refname: String) -> Result<String> {
     // As `origin/HEAD` does, it may lead to another.
     let copy = repo.branch_behind(&refname);
-    for remote in repo.remotes()? {
+    let mut remotes = repo.remotes()?;
+    // The name of one may begin that of another.
+    remotes.sort_by_key(|remote| Reverse(remote.len()));
+    for remote in remotes {
         let short = copy.strip_prefix(REMOTE_COPIES).and_then(|rest| rest.strip_prefix(&remote));
         let branch = short.and_then(|rest| rest.strip_prefix('/'));
         let branch = branch.map(|short| format!("refs/heads/{short}"));

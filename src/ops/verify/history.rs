@@ -14,7 +14,7 @@ use crate::git::history::ancestry::{Divergence, Lineage};
 use crate::git::landing::unfinished;
 use crate::git::refs::REMOTE_COPIES;
 use crate::git::uncommitted::Uncommitted;
-use crate::git::{Commit, MergeResult, Repo};
+use crate::git::{Commit, MergeResult, Repo, Tip};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
 use crate::store::landed::landed_at;
 use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
@@ -245,10 +245,10 @@ impl<'a> CommitsAhead<'a> {
         }
         // On any other branch a name is only a claim.
         let branch = subject.agent.branch.as_ref();
-        let is_its_branch = match branch {
-            Some(branch) => repo.branch_tip(branch)?.oid() == Some(subject.tip),
-            None => false,
-        };
+        let here = branch.map(|branch| repo.branch_tip(branch)).transpose()?.and_then(Tip::oid);
+        let is_its_branch = here == Some(subject.tip)
+            || agent_branch::local_or_fetched(repo, &subject.agent)?
+                .is_some_and(|(_, tip)| tip == subject.tip);
         let own = if has_spawn_commit || !is_its_branch {
             let mut own = own_since_landing(repo, subject, self.divergence)?;
             let theirs = self.of_others(ctx, subject, &own)?;

@@ -126,7 +126,8 @@ impl TaskClaim {
                 }
                 match bid {
                     Bid::Done => {
-                        found.agent.map_or(Ok(()), |agent| forget_loss(ctx, agent, &self.key))?;
+                        let own = found.agent.filter(|_| self.nonces().contains(&found.nonce));
+                        own.map_or(Ok(()), |agent| forget_loss(ctx, agent, &self.key))?;
                         return Ok(Some(self.report(found.agent)));
                     }
                     Bid::Leave => return Err(held(&self.key, &format!("clone {}", found.clone))),
