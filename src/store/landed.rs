@@ -171,7 +171,7 @@ fn remade(
     };
     let own: Vec<Oid> = own.into_iter().take_while(|oid| *oid != begins).collect();
     // A branch that was rebased onto what the target has not is no work that came there, such as its old form.
-    let below = repo.read_commit(ground)?.parents.first().copied();
+    let below = repo.read_commit(ground).ok().and_then(|below| below.parents.first().copied());
     let mut stands_on = [Some(ground), below].into_iter().flatten();
     let is_held = |oid| repo.has_object(oid) && repo.is_ancestor(oid, target).unwrap_or(false);
     if own.is_empty() || !stands_on.any(is_held) {
@@ -180,6 +180,9 @@ fn remade(
     let mut named = messages.naming(repo, agent, target)?;
     if let Some((landed, _)) = known {
         named.retain(|(oid, _)| !repo.is_ancestor(*oid, landed).unwrap_or(false));
+    }
+    if named.is_empty() {
+        return Ok(known);
     }
     let landings = steps_of(repo, (begins, &own), named)?;
     let last = landings.last().map(|last| (last.change.commit.oid, last.own));
