@@ -170,11 +170,13 @@ fn remade(
         return Ok(known);
     };
     let own: Vec<Oid> = own.into_iter().take_while(|oid| *oid != begins).collect();
-    // A branch that was rebased onto what the target has not is no work that came there, such as its old form.
+    // A branch that was rebased onto what the target has not is no work that came there, such as its old form. Where it began, it may stand on
+    // another agent's branch, or on what its owner had not committed.
     let below = repo.read_commit(ground).ok().and_then(|below| below.parents.first().copied());
     let mut stands_on = [Some(ground), below].into_iter().flatten();
     let is_held = |oid| repo.has_object(oid) && repo.is_ancestor(oid, target).unwrap_or(false);
-    if own.is_empty() || !stands_on.any(is_held) {
+    let is_moved = ground != agent.spawn_commit && !stands_on.any(is_held);
+    if own.is_empty() || is_moved {
         return Ok(known);
     }
     let mut named = messages.naming(repo, agent, target)?;

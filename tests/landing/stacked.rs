@@ -85,6 +85,32 @@ fn land_below(pair: &Pair, way: &str) {
     }
 }
 
+/// What a forge makes of one pull request of a stack after the other: the work of a branch beyond `below` as one commit.
+fn squashed(pair: &Pair, (below, tip): (&str, &str)) {
+    let tree = pair.repo.git(["merge-tree", "--write-tree", "--merge-base", below, "main", tip]);
+    let log = pair.repo.git(["log", "--reverse", "--format=* %B", &format!("{below}..{tip}")]);
+    let made = pair.repo.git(["commit-tree", "-p", "main", "-m", &log, &tree]);
+    pair.repo.git(["reset", "--quiet", "--hard", &made]);
+}
+
+#[test]
+fn the_upper_work_goes_on_after_a_forge_squashed_both() {
+    let pair = Pair::new();
+    let shown = pair.json(&["show", &pair.above]);
+    let word = |key: &str| shown[key].as_str().expect("a text").to_owned();
+    squashed(&pair, ("main", &pair.branch));
+    squashed(&pair, (&pair.branch, &word("branch")));
+    // A line of its own that is there already is no conflict.
+    let worktree = PathBuf::from(word("worktree_abspath"));
+    fs::write(worktree.join("src/list.txt"), lines(&[(2, "above"), (9, "above, again")]))
+        .expect("written");
+    git_in(&worktree, ["commit", "--quiet", "--all", "-m", "again"]);
+    assert_eq!(pair.json(&["diff", &pair.above])["changes"].as_array().map(Vec::len), Some(1));
+    pair.json(&["merge", &pair.above, "--into", "main"]);
+    let text = pair.repo.git(["show", "main:src/list.txt"]);
+    assert_eq!(format!("{text}\n"), lines(&[(2, "above"), (9, "above, again")]));
+}
+
 #[test]
 fn update_aims_at_where_the_work_below_has_landed() {
     for way in WAYS {
