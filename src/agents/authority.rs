@@ -10,7 +10,7 @@ use crate::domain::{
 };
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Tip;
-use crate::git::files::admin_dir::{STAND_IN, admin_dir_of_clone};
+use crate::git::files::admin_dir::{admin_dir_of_clone, stood_in_for};
 use crate::store::{ledger, spawn_commit};
 use crate::system::Process;
 use std::path::{Path, PathBuf};
@@ -127,9 +127,8 @@ pub(crate) fn require_orchestrator(ctx: &Ctx) -> Result<()> {
 /// The top of the main worktree, also where a repository of the agent's own stands in for the shared one.
 fn main_worktree(ctx: &Ctx) -> Option<PathBuf> {
     let common = ctx.repo.common_dir();
-    let stand_in = common.ancestors().nth(3).filter(|_| common.ends_with(STAND_IN));
     let clone = || Some(admin_dir_of_clone(&ctx.env.directory)?.ancestors().nth(2)?.to_owned());
-    match stand_in.map(Path::to_owned).or_else(clone) {
+    match stood_in_for(common).map(Path::to_owned).or_else(clone) {
         Some(shared) => shared.parent().filter(|_| shared.ends_with(".git")).map(Path::to_owned),
         None => ctx.repo.main_worktree().ok().flatten(),
     }

@@ -74,10 +74,10 @@ pub(crate) fn checkout_on_branch(ctx: &Ctx, agent: &Agent) -> Result<Checkout> {
 /// # Errors
 /// `agent-state`.
 pub(crate) fn require_no_clone(ctx: &Ctx, agent: &Agent, wish: &str, way: &str) -> Result<()> {
-    let place = worktree::find(&ctx.repo, agent).filter(|_| clone::is_one(ctx, agent.id));
-    let Some(place) = place else {
+    if !clone::is_one(ctx, agent.id) {
         return Ok(());
-    };
+    }
+    let place = worktree::find(&ctx.repo, agent).unwrap_or_default();
     let id = agent.id.short();
     let what = format!("agent {id} works in a clone of its own, and so are its commits made");
     let hint = format!("{wish}, run git -C {} {way}", shell::path(&place));

@@ -16,8 +16,7 @@ use crate::domain::{Agent, Change, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::merge::Merge;
 use crate::git::{Identity, NewCommit, Repo, Tip};
-use crate::store::replay::goes_on_from;
-use crate::store::replay::{self, Replay};
+use crate::store::replay::{self, Replay, goes_on_from};
 use crate::store::target_commits::TargetMessages;
 use crate::store::{agent_branch, facts, keep, landed, spawn_commit};
 use crate::wire::policy::Policy;
@@ -277,7 +276,9 @@ pub(crate) fn tree_to_judge(
 /// `repo-corrupt`, `git-failed`.
 pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Result<Oid> {
     let repo = &ctx.repo;
-    let new = new_work(repo, agent, target, work)?;
+    let messages = TargetMessages::default();
+    let last = landed::last(repo, agent, (target, work), &messages)?;
+    let new = since_landing(repo, agent, last, (target, work), &messages)?;
     if let Some(new) = new {
         // Where they conflict on the target as it is now, git finds that upon the landing.
         for ground in [target, new.landed] {
@@ -293,8 +294,7 @@ pub(crate) fn to_merge(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> Resu
     let base = agent.base.as_ref().and_then(|base| base.refname.as_ref());
     let on_another = base.is_some_and(|name| name.starts_with(agent_branch::AGENTS_BRANCHES));
     if (agent.landed.is_some() || agent.reverted.is_some() || on_another)
-        && !landed::last(repo, agent, (target, work), &TargetMessages::default())?
-            .map_or(Ok(false), |(_, tip)| is_apart(repo, agent, tip, work))?
+        && !last.map_or(Ok(false), |(_, tip)| is_apart(repo, agent, tip, work))?
     {
         // Where the beginning has landed without its spawn commit, git finds the right base among what stands for the branch, unless
         // something landed in another form since.
@@ -384,7 +384,19 @@ pub(crate) fn as_it_lands(ctx: &Ctx, agent: &Agent, target: Oid, work: Oid) -> R
 /// and where git finds the right base itself because both sides hold the landing, or the tip that landed.
 fn new_work(repo: &Repo, agent: &Agent, target: Oid, work: Oid) -> Result<Option<NewWork>> {
     let messages = TargetMessages::default();
-    let Some((landed, tip)) = landed::last(repo, agent, (target, work), &messages)? else {
+    let last = landed::last(repo, agent, (target, work), &messages)?;
+    since_landing(repo, agent, last, (target, work), &messages)
+}
+
+/// As [`new_work`], of the landing that is known to be the last.
+fn since_landing(
+    repo: &Repo,
+    agent: &Agent,
+    last: Option<(Oid, Oid)>,
+    (target, work): (Oid, Oid),
+    messages: &TargetMessages,
+) -> Result<Option<NewWork>> {
+    let Some((landed, tip)) = last else {
         return Ok(None);
     };
     let is_found = repo.is_ancestor(landed, work)?

@@ -4,7 +4,7 @@ use crate::agents::ctx::Ctx;
 use crate::agents::untrusted;
 use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
-use crate::git::files::admin_dir::{STAND_IN, belongs_to, leads_to, named_by};
+use crate::git::files::admin_dir::{belongs_to, leads_to, named_by, stood_in_for};
 use crate::git::worktree::set_lock;
 use crate::git::{Repo, WorktreeLayer, populate};
 use crate::hosts::WORKTREE_DIR;
@@ -202,8 +202,7 @@ pub(crate) fn other_repository(path: &Path, admin: &Path) -> Option<PathBuf> {
     let named = named_admin_dir(path, admin).filter(|_| !is_ours(path, admin))?;
     let common = named.ancestors().nth(2)?;
     // Of a run that goes on there, it is the repository that the run works in.
-    let is_of_run = common.ends_with(STAND_IN);
-    let common = if is_of_run { common.ancestors().nth(3)? } else { common };
+    let common = stood_in_for(common).unwrap_or(common);
     let top = if common.ends_with(".git") { common.parent()? } else { common };
     Some(top.to_owned())
 }

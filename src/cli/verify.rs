@@ -91,7 +91,6 @@ impl VerifyArgs {
             file: self.attested.clone()?,
             tip: self.tip.clone(),
             signers: self.signers.clone(),
-            has_repository: true,
         })
     }
 }
@@ -99,8 +98,7 @@ impl VerifyArgs {
 /// `--attested`: a file is checked where it is needed, be there a repository or not.
 pub(super) fn run_attested(ui: &mut Ui, options: &AttestedOptions) -> Result<Exit> {
     let (ctx, directory) = Ctx::anywhere()?;
-    let has_repository = directory.is_none();
-    let report = verify::attested(&ctx, &AttestedOptions { has_repository, ..options.clone() })?;
+    let report = verify::attested(&ctx, options, directory.is_none())?;
     ui.answer(&report)?;
     Ok(Exit::answer(report.verdict == "accept"))
 }

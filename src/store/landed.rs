@@ -8,7 +8,9 @@
 //! not landed, and so does an agent that has committed nothing, and work that a commit on top took back.
 
 use super::replay::Replay;
-use super::target_commits::{CommitChange, TargetMessages, are_taken_back, reverted_by, steps_of};
+use super::target_commits::{
+    CommitChange, TargetMessages, are_taken_back, first_parents, reverted_by, steps_of,
+};
 use super::{replay, spawn_commit};
 use crate::domain::{Agent, AgentId, Change, ChangeKind, Oid};
 use crate::error::{Error, Result};
@@ -16,8 +18,8 @@ use crate::git::history::gained::Gained;
 use crate::git::{Repo, Tip};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// How many of a branch's newest commits are searched for one that makes the same change.
-const SEARCHED: usize = 1000;
+/// So many of the newest landings are proved of which other clones tell: a row may claim any number, and each takes git a while.
+const MOST_CLAIMS: usize = 128;
 
 /// What is known of each agent, or why nothing is.
 pub type Answers = HashMap<AgentId, Result<bool>>;
@@ -94,18 +96,7 @@ pub fn last(
     (target, tip): (Oid, Oid),
     messages: &TargetMessages,
 ) -> Result<Option<(Oid, Oid)>> {
-    let last = agent.landed.as_ref().map(|(landed, _)| *landed).zip(agent.landed_tip);
-    let mut recorded = None;
-    for landing in agent.landed_before.iter().copied().chain(last) {
-        let is_here = repo.has_object(landing.0) && repo.has_object(landing.1);
-        if is_here
-            && repo.is_ancestor(landing.0, target)?
-            && (agent.landed_here.contains(&landing.0)
-                || is_proved(repo, agent, recorded, landing)?)
-        {
-            recorded = Some(landing);
-        }
-    }
+    let recorded = recorded(repo, agent, target)?;
     if agent.base.as_ref().is_some_and(|base| base.oid == target) {
         return Ok(recorded);
     }
@@ -118,6 +109,33 @@ pub fn last(
         (_, None) => recorded,
     };
     remade(repo, agent, known, (target, tip), messages)
+}
+
+/// The newest landing of which the agent's row tells that `target` has.
+fn recorded(repo: &Repo, agent: &Agent, target: Oid) -> Result<Option<(Oid, Oid)>> {
+    let last = agent.landed.as_ref().map(|(landed, _)| *landed).zip(agent.landed_tip);
+    let newest = last.into_iter().chain(agent.landed_before.iter().rev().copied());
+    let (mut recorded, mut told, mut claims) = (None, Vec::new(), 0);
+    for landing in newest {
+        let is_own = agent.landed_here.contains(&landing.0);
+        claims += usize::from(!is_own);
+        let is_here = repo.has_object(landing.0) && repo.has_object(landing.1);
+        if !is_own && claims > MOST_CLAIMS || !is_here || !repo.is_ancestor(landing.0, target)? {
+            continue;
+        }
+        if is_own {
+            recorded = Some(landing);
+            break;
+        }
+        told.push(landing);
+    }
+    // Each begins where the one before it ends.
+    for landing in told.into_iter().rev() {
+        if is_proved(repo, agent, recorded, landing)? {
+            recorded = Some(landing);
+        }
+    }
+    Ok(recorded)
 }
 
 /// Whether a commit brought an agent's branch up to a tip, beyond what landed `before`: it holds the tip, or what stands for that, or makes the
@@ -159,6 +177,14 @@ fn remade(
     (target, tip): (Oid, Oid),
     messages: &TargetMessages,
 ) -> Result<Option<(Oid, Oid)>> {
+    let mut named = messages.naming(repo, agent, target)?;
+    if let Some((landed, _)) = known {
+        named.retain(|(oid, _)| !repo.is_ancestor(*oid, landed).unwrap_or(false));
+    }
+    // Mostly none does.
+    if named.is_empty() {
+        return Ok(known);
+    }
     let Some((own, ground)) = spawn_commit::own_line(repo, tip, agent) else {
         return Ok(known);
     };
@@ -177,13 +203,6 @@ fn remade(
     let is_held = |oid| repo.has_object(oid) && repo.is_ancestor(oid, target).unwrap_or(false);
     let is_moved = ground != agent.spawn_commit && !stands_on.any(is_held);
     if own.is_empty() || is_moved {
-        return Ok(known);
-    }
-    let mut named = messages.naming(repo, agent, target)?;
-    if let Some((landed, _)) = known {
-        named.retain(|(oid, _)| !repo.is_ancestor(*oid, landed).unwrap_or(false));
-    }
-    if named.is_empty() {
         return Ok(known);
     }
     let landings = steps_of(repo, (begins, &own), named)?;
@@ -486,8 +505,8 @@ fn look_closer(repo: &Repo, tip: Oid, works: &[UnlandedWork]) -> Result<Vec<bool
     let tips: Vec<Oid> = works.iter().map(|work| work.tip).collect();
     let merged = repo.clean_merges(tip, &tips)?;
     let unsaid = works.iter().zip(&merged).filter(|(work, tree)| tree.is_none() || work.goes_on);
-    let beginnings = unsaid.map(|(work, _)| work.started).collect();
-    let line = line(repo, tip, beginnings)?;
+    let starts: BTreeSet<Oid> = unsaid.map(|(work, _)| work.started).collect();
+    let line = if starts.is_empty() { Vec::new() } else { first_parents(repo, tip, starts)? };
     let answer = |(work, merged): (&UnlandedWork, &Option<Oid>)| match merged {
         // What merges cleanly and would change something is not there, or was taken back. Merged from where it began, what takes back a
         // part of what landed changes nothing.
@@ -495,24 +514,6 @@ fn look_closer(repo: &Repo, tip: Oid, works: &[UnlandedWork]) -> Result<Vec<bool
         _ => was_made(repo, &line, work),
     };
     works.iter().zip(&merged).map(answer).collect()
-}
-
-/// The newest commits of a branch along first parents, the newest first, back to the oldest beginning.
-fn line(repo: &Repo, tip: Oid, mut beginnings: BTreeSet<Oid>) -> Result<Vec<CommitChange>> {
-    let mut line = Vec::new();
-    let (mut commit, mut after) = (tip, repo.read_commit(tip)?);
-    while line.len() < SEARCHED {
-        beginnings.remove(&commit);
-        // A shallow clone ends somewhere.
-        let parent = after.parents.first().filter(|oid| repo.has_object(**oid));
-        let Some(parent) = parent.copied().filter(|_| !beginnings.is_empty()) else {
-            break;
-        };
-        let before = repo.read_commit(parent)?;
-        line.push(CommitChange::between(before.clone(), after));
-        (commit, after) = (parent, before);
-    }
-    Ok(line)
 }
 
 /// Whether one commit since the work began makes the same change. Where the line does not lead to the

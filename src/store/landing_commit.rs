@@ -7,7 +7,7 @@
 use super::ledger::Ledger;
 use super::replay::Replay;
 use super::spawn_commit::NONCE;
-use super::target_commits::{CommitChange, Paths};
+use super::target_commits::{CommitChange, Paths, first_parents};
 use super::{agent_branch, spawn_commit};
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::Result;
@@ -16,8 +16,6 @@ use crate::wire::event_line;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-/// How many of a branch's newest commits are looked at.
-const DEPTH: usize = 1000;
 /// How many commits are compared with what merging the work there would make: each takes a child process.
 const COMPARED: usize = 32;
 /// How many agents, those with the newest events, are asked whether a commit holds their work.
@@ -45,23 +43,8 @@ impl FirstParents {
     ///
     /// # Errors
     /// `repo-corrupt`.
-    pub fn read(repo: &Repo, tip: Oid, mut starts: BTreeSet<Oid>) -> Result<FirstParents> {
-        let mut steps = Vec::new();
-        let mut commit = repo.read_commit(tip)?;
-        while steps.len() < DEPTH {
-            if starts.remove(&commit.oid) && starts.is_empty() {
-                break;
-            }
-            // A shallow clone ends somewhere.
-            let parent = commit.parents.first().copied();
-            let Some(parent) = parent.filter(|oid| repo.has_object(*oid)) else {
-                break;
-            };
-            let before = repo.read_commit(parent)?;
-            steps.push(CommitChange::between(before.clone(), commit));
-            commit = before;
-        }
-        Ok(FirstParents(steps))
+    pub fn read(repo: &Repo, tip: Oid, starts: BTreeSet<Oid>) -> Result<FirstParents> {
+        first_parents(repo, tip, starts).map(FirstParents)
     }
 
     /// The commit that brought the work; `None` where no single one of them did.

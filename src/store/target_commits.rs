@@ -99,6 +99,32 @@ impl CommitChange {
     }
 }
 
+/// The newest commits of a branch along first parents, newest first, back to the oldest of `starts`; without any, as many as are searched.
+///
+/// # Errors
+/// `repo-corrupt`.
+pub(super) fn first_parents(
+    repo: &Repo,
+    tip: Oid,
+    mut starts: BTreeSet<Oid>,
+) -> Result<Vec<CommitChange>> {
+    let (mut line, mut commit) = (Vec::new(), repo.read_commit(tip)?);
+    while line.len() < SEARCHED {
+        if starts.remove(&commit.oid) && starts.is_empty() {
+            break;
+        }
+        // A shallow clone ends somewhere.
+        let parent = commit.parents.first().copied();
+        let Some(parent) = parent.filter(|oid| repo.has_object(*oid)) else {
+            break;
+        };
+        let before = repo.read_commit(parent)?;
+        line.push(CommitChange::between(before.clone(), commit));
+        commit = before;
+    }
+    Ok(line)
+}
+
 /// How many comparisons of a commit with a part of a branch may be in vain: each may take a merge.
 const MISSED: usize = 64;
 
@@ -264,7 +290,7 @@ pub struct TakenBack {
 /// So many commits of a target are read each time, rather than the newest of all once.
 const FEW: usize = 64;
 
-/// How many commits are searched for one that takes another back.
+/// How many commits of a target are searched.
 const SEARCHED: usize = 1000;
 
 /// How the message that `git revert` writes names the commit that it takes back.
@@ -273,11 +299,26 @@ const REVERTS: &str = "This reverts commit ";
 /// What the messages of commits say that they take back: names of commits, shortened or not.
 type NamedIn = HashMap<Oid, Vec<String>>;
 
-/// What is said on one target.
+/// What the messages of commits say.
 #[derive(Default)]
 struct Said {
     reverts: NamedIn,
-    messages: Vec<(Oid, String)>,
+    messages: HashMap<Oid, String>,
+}
+
+impl Said {
+    fn read(repo: &Repo, commits: &[Oid]) -> Result<Said> {
+        let mut said = Said::default();
+        for oid in commits {
+            let commit = repo.read_commit(*oid)?;
+            let names = reverted_by(&commit);
+            if !names.is_empty() {
+                said.reverts.insert(*oid, names);
+            }
+            said.messages.insert(*oid, commit.message);
+        }
+        Ok(said)
+    }
 }
 
 /// The messages on any number of targets; those of each are read once.
@@ -300,27 +341,24 @@ impl TargetMessages {
             return Ok(Vec::new());
         };
         let id = agent.id.to_string();
-        // Mostly the target has a few commits since, or nothing names it: then no more of history is read.
-        let short = repo.line(base.oid, target).filter(|line| line.len() <= FEW);
-        if let Some(line) = &short {
-            let mut is_named = false;
-            for commit in line {
-                is_named |= repo.read_commit(commit.oid)?.message.contains(&id);
+        // Mostly the target has a few commits since, or nothing names it: then no more of history is read. The order of dates is not that of parents.
+        let few = repo.line(base.oid, target).filter(|line| line.len() <= FEW);
+        let (said, line) = match few {
+            Some(few) => {
+                let line: Vec<Oid> = few.into_iter().map(|lineage| lineage.oid).collect();
+                (Rc::new(Said::read(repo, &line)?), line)
             }
-            if !is_named {
-                return Ok(Vec::new());
+            None => {
+                let said = self.on(repo, target)?;
+                if !said.messages.values().any(|text| text.contains(&id)) {
+                    return Ok(Vec::new());
+                }
+                (said, repo.commits_between(&[base.oid], target)?)
             }
-        }
-        let said = self.on(repo, target)?;
-        let named = said.messages.iter().filter(|(_, text)| text.contains(&id));
-        let named: HashSet<Oid> = named.map(|(oid, _)| *oid).collect();
-        if named.is_empty() {
-            return Ok(Vec::new());
-        }
-        // The order of dates is not that of parents.
-        let line = repo.commits_between(&[base.oid], target)?;
+        };
+        let names = |oid: &Oid| said.messages.get(oid).is_some_and(|text| text.contains(&id));
         let reverts = RevertMessages::of(repo, &said.reverts, &line, &[])?;
-        let naming = line.into_iter().filter(|oid| named.contains(oid));
+        let naming = line.iter().copied().filter(names);
         Ok(naming.map(|oid| (oid, reverts.name(oid))).collect())
     }
 
@@ -351,16 +389,7 @@ impl TargetMessages {
         if let Some(known) = self.0.borrow().get(&target) {
             return Ok(Rc::clone(known));
         }
-        let mut said = Said::default();
-        for oid in repo.newest_commits(target, SEARCHED)? {
-            let commit = repo.read_commit(oid)?;
-            let names = reverted_by(&commit);
-            if !names.is_empty() {
-                said.reverts.insert(oid, names);
-            }
-            said.messages.push((oid, commit.message));
-        }
-        let said = Rc::new(said);
+        let said = Rc::new(Said::read(repo, &repo.newest_commits(target, SEARCHED)?)?);
         self.0.borrow_mut().insert(target, Rc::clone(&said));
         Ok(said)
     }

@@ -26,6 +26,11 @@ pub const SHARED_INDEX: &str = "sharedindex.";
 /// two directories below the common dir and has an admin directory of the same name.
 pub const STAND_IN: &str = "run-repo";
 
+/// The common dir of the repository that one stands in for, by its own; `None` for one that stands in for none.
+pub fn stood_in_for(common: &Path) -> Option<&Path> {
+    common.ancestors().nth(3).filter(|_| common.ends_with(STAND_IN))
+}
+
 /// Where the repository notes, below the common dir, which worktrees have a repository of their own: one file for each,
 /// called as its admin directory.
 pub const CLONES: &str = "agents/clones";

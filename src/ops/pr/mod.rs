@@ -178,15 +178,14 @@ pub fn plan(
     // What is offered is judged against what the remote has: this clone's branch may be behind that, or have landings that were never pushed.
     let is_theirs =
         is_aimed_anew || stacked_on.is_none() && is_other_there(ctx, &agent, (&target, onto))?;
-    let base = is_theirs.then(|| format!("{REMOTE_COPIES}{remote}/{}", short(&target)));
-    if let Some(copy) = &base {
+    let copy = format!("{REMOTE_COPIES}{remote}/{}", short(&target));
+    if is_theirs {
         ctx.repo.fetch_refs(&remote, &[format!("+{target}:{copy}")], end)?;
     }
-    let verdict = judged(ctx, &agent, &options, base)?;
+    let verdict = judged(ctx, &agent, &options, Some(copy.as_str()).filter(|_| is_theirs))?;
     require_changes(&verdict)?;
     if stacked_on.is_none() && !is_aimed_anew {
         // A fork may be behind what another remote has. Where the target was before, and what was pushed of agents, publishes nothing.
-        let copy = format!("{REMOTE_COPIES}{remote}/{}", short(&target));
         let agents = AGENTS_BRANCHES.trim_start_matches("refs/heads");
         let is_published = |start| {
             let holders = ctx.repo.refs_holding(start)?;
@@ -297,8 +296,7 @@ fn no_target(remote: &str, target: &str, stacked_on: Option<&Agent>) -> Error {
 }
 
 /// The accepting verdict that the work is offered with.
-fn judged(ctx: &Ctx, agent: &Agent, options: &PrOptions, base: Option<String>) -> Result<Verdict> {
-    let against = base.clone();
+fn judged(ctx: &Ctx, agent: &Agent, options: &PrOptions, base: Option<&str>) -> Result<Verdict> {
     let verdict = verify::verify(
         ctx,
         &VerifyOptions {
@@ -307,11 +305,11 @@ fn judged(ctx: &Ctx, agent: &Agent, options: &PrOptions, base: Option<String>) -
             twice: options.now,
             // The queue checks what it lands once more; nothing is paid for a third time.
             by_train: options.queue,
-            base,
+            base: base.map(str::to_owned),
             ..VerifyOptions::default()
         },
     )?;
-    require_accepted(&verdict, against.as_deref())?;
+    require_accepted(&verdict, base)?;
     if verdict.uncommitted > 0 {
         return Err(uncommitted(&agent.id.short()));
     }

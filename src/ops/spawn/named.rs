@@ -140,6 +140,10 @@ fn named_base(
 /// The branch that work lands on which begins at a ref: of a copy that was fetched from a remote, such as `origin/main`, the branch whose copy that
 /// is. What was pushed of an agent's branch is that in another form, and nothing lands there.
 fn branch_of_copy(repo: &Repo, refname: String) -> Result<String> {
+    // As nearly always.
+    if !refname.starts_with(REMOTE_COPIES) {
+        return Ok(refname);
+    }
     // As `origin/HEAD` does, it may lead to another.
     let copy = repo.branch_behind(&refname);
     let mut remotes = repo.remotes()?;

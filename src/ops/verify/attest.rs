@@ -26,8 +26,6 @@ pub struct AttestedOptions {
     pub tip: Option<String>,
     /// The list of allowed signers; that of git's configuration when absent.
     pub signers: Option<PathBuf>,
-    /// Whether there is a repository: without one a commit is known by its whole name alone.
-    pub has_repository: bool,
 }
 
 /// The answer of `verify --attested`: `git-agent.attested/1`.
@@ -128,11 +126,15 @@ fn properties(verdict: &Verdict) -> Vec<String> {
     passed.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Checks an attestation, by itself or for a commit.
+/// Checks an attestation, by itself or for a commit. Without a repository a commit is known by its whole name alone.
 ///
 /// # Errors
 /// `usage` for a file that is no attestation, and where there is no list of allowed signers; `base-not-commit`, `io`.
-pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> {
+pub fn attested(
+    ctx: &Ctx,
+    options: &AttestedOptions,
+    has_repository: bool,
+) -> Result<AttestedReport> {
     let file = ctx.absolute(&options.file);
     let gone = || Error::new(Code::Usage, format!("there is no file {}", file.display()));
     let bytes = fsx::load_if_there(&file)?.ok_or_else(gone)?;
@@ -166,7 +168,7 @@ pub fn attested(ctx: &Ctx, options: &AttestedOptions) -> Result<AttestedReport> 
             "use a file that git agent verify --attest wrote",
         )),
         (Some(statement), Some(revision)) => {
-            findings.extend(mismatch(ctx, statement, revision, options.has_repository)?);
+            findings.extend(mismatch(ctx, statement, revision, has_repository)?);
         }
         (Some(_), None) => {}
     }
