@@ -380,7 +380,15 @@ impl Agent {
         };
         let mut next = self.state.after(step, self.declared);
         if next.is_none() {
-            next = fork.and_then(|fork| self.state.after_fork(fork, step));
+            next = fork.and_then(|fork| match &event.what {
+                // Whoever judged more than what had landed did not know of the landing, and goes on.
+                What::Verified(it)
+                    if self.state == State::Merged && self.landed_tip != Some(it.tip) =>
+                {
+                    fork.0.after(step, fork.1)
+                }
+                _ => self.state.after_fork(fork, step),
+            });
             // Two clones decided the same. The first one's words stay.
             if next == Some(self.state) {
                 return;

@@ -54,6 +54,8 @@ impl<'r> Belief<'r> {
         // needs no proof, and whether a landing is denied depends on the events that stand. A struck event stays in the row.
 
         // 1. What this clone did, only this clone takes back, and what it decided, only this clone decides anew.
+        let cleared = row.cleared_away();
+        let row = cleared.as_ref().unwrap_or(row);
         let lasting = self.lasting(AgentId::from_spawn_commit(spawn_commit), row)?;
         let decided = self.decided(&lasting)?;
         let mut is_taken_back_elsewhere = decided.events.len() < row.events.len();

@@ -108,7 +108,7 @@ impl<'b> Row<'b> {
     pub(super) fn without(&self, denied: &[State]) -> Row<'b> {
         self.filtered(|_, event| match event.what {
             What::Merged { .. } => denied.contains(&State::Merged),
-            What::Discarded { .. } => denied.contains(&State::Discarded),
+            _ if is_discard(&event.what) => denied.contains(&State::Discarded),
             _ => false,
         })
     }
@@ -180,6 +180,24 @@ impl<'b> Row<'b> {
         })
     }
 
+    /// The row without what only cleared landed work away: a discard of a clone that did not know that the agent had gone on elsewhere
+    /// since. `None` where nothing is of that kind, as in nearly every row.
+    pub(super) fn cleared_away(&self) -> Option<Row<'b>> {
+        let is_clearing = |(at, event): (usize, &Event)| {
+            let previous = event.previous.as_deref()?;
+            let before = self.lines.get(..at).filter(|_| is_discard(&event.what))?;
+            let known = before.iter().rposition(|line| event_line::digest(line) == previous)?;
+            let mut unknown = self.events.get(known + 1..at)?.iter();
+            (self.is_landing(known) && unknown.any(|event| moves(&event.what))).then_some(at)
+        };
+        let is_landed = self.events.iter().any(|event| matches!(event.what, What::Merged { .. }));
+        let events = self.events.iter().enumerate().filter(|_| is_landed);
+        let clearing: Vec<usize> = events.filter_map(is_clearing).collect();
+        let mut index = 0..;
+        let is_struck = |_: &[u8], _: &Event| index.next().is_some_and(|at| clearing.contains(&at));
+        (!clearing.is_empty()).then(|| self.filtered(is_struck))
+    }
+
     /// Whether an event says that the agent has landed, or that it was cleared away after that and before it went on.
     fn is_landing(&self, at: usize) -> bool {
         let before = self.events.get(..=at).unwrap_or_default().iter().rev();
@@ -247,6 +265,10 @@ impl<'b> Row<'b> {
         }
         sorted(&before, &after, |index| (time[index], index))
     }
+}
+
+fn is_discard(what: &What) -> bool {
+    matches!(what, What::Discarded { .. })
 }
 
 /// Whether after an event an agent is put off, failed, turned down or closed.

@@ -136,6 +136,49 @@ fn what_an_agent_does_after_another_clone_landed_it_lands_there_too() {
 }
 
 #[test]
+fn what_an_agent_does_while_another_clone_clears_it_away_lands_there_too() {
+    for knows in [false, true] {
+        let (hub, [one, two]) = Hub::synchronised();
+        let id = done(&one, "src/one.rs");
+        json(&one, &["sync"]);
+        json(&two, &["sync"]);
+        json(&two, &["merge", &id, "--push"]);
+        json(&two, &["sync"]);
+        if knows {
+            json(&one, &["sync"]);
+            git_in(&one, ["fetch", "--quiet"]);
+        }
+        let place = shown(&one, &id)["worktree_abspath"].clone();
+        let file = Path::new(place.as_str().expect("a path")).join("src/two.rs");
+        std::fs::write(file, "new\n").expect("written");
+        json(&one, &["commit", &id, "-m", "more work"]);
+        json(&one, &["verify", &id]);
+        // It does not know of that.
+        json(&two, &["discard", &id]);
+        json(&two, &["sync"]);
+        if knows {
+            json(&one, &["verify", &id]);
+        }
+        json(&one, &["sync"]);
+        json(&two, &["sync"]);
+        for clone in [&one, &two] {
+            let row = shown(clone, &id);
+            assert_eq!(
+                (&row["state"], &row["irregular"]),
+                (&"done".into(), &Value::Null),
+                "{row:#}"
+            );
+        }
+        json(&two, &["merge", &id, "--push"]);
+        let landed = git_in(&hub.bare, ["ls-tree", "-r", "--name-only", "main", "src"]);
+        assert!(landed.contains("src/one.rs") && landed.contains("src/two.rs"), "{landed}");
+        // A discard that knows of it ends it.
+        json(&two, &["discard", &id]);
+        assert_eq!(shown(&two, &id)["state"], "merged");
+    }
+}
+
+#[test]
 fn a_landing_that_another_clone_made_up_leaves_no_work_out() {
     let (hub, [one, two]) = Hub::synchronised();
     let id = done(&one, "src/one.rs");
