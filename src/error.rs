@@ -4,13 +4,56 @@
 //! place that fails also decides what the calling script sees. Messages are lower case, name their
 //! object and carry no final full stop; a [`hint`](Error::hint) ends with a command to run.
 
-mod codes;
-
-pub(crate) use codes::codes;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::path::PathBuf;
+
+/// Declares an enum of stable codes, each with a name, a grade and a sentence. Each line has a variant, the name that users and scripts see, the grade, and the sentence, which
+/// is the variant's documentation, too.
+macro_rules! codes {
+    (
+        $(#[$about:meta])* pub enum $code:ident;
+        $(#[$grades:meta])* pub fn $grade:ident -> $of:ident;
+        $(#[$says:meta])* pub fn $sentence:ident;
+        $($variant:ident, $name:literal, $value:ident, $text:literal;)*
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum $code {
+            $(#[doc = $text] $variant,)*
+        }
+
+        impl $code {
+            /// All of them, in the order of the documentation.
+            pub const ALL: &'static [$code] = &[$($code::$variant,)*];
+
+            /// The name that users and scripts see.
+            pub fn name(self) -> &'static str {
+                match self { $($code::$variant => $name,)* }
+            }
+
+            $(#[$grades])*
+            pub fn $grade(self) -> $of {
+                match self { $($code::$variant => $of::$value,)* }
+            }
+
+            $(#[$says])*
+            pub fn $sentence(self) -> &'static str {
+                match self { $($code::$variant => $text,)* }
+            }
+        }
+
+        impl std::fmt::Display for $code {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+pub(crate) use codes;
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -381,7 +381,7 @@ impl Agent {
         let mut next = self.state.after(step, self.declared);
         if next.is_none() {
             next = fork.and_then(|fork| match &event.what {
-                // Whoever judged more than what had landed did not know of the landing, and goes on.
+                // A clone that judged more than what had landed did not know of the landing, and goes on.
                 What::Verified(it)
                     if self.state == State::Merged && self.landed_tip != Some(it.tip) =>
                 {

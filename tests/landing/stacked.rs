@@ -137,6 +137,26 @@ fn update_aims_at_where_the_work_below_has_landed() {
 }
 
 #[test]
+fn a_plain_rebase_leaves_no_work_of_others_where_it_leaves_the_first_commit_below() {
+    for way in ["squash", "forge"] {
+        for own in ["--squash", "--no-ff"] {
+            let pair = Pair::new();
+            land_below(&pair, way);
+            pair.moves_on(5);
+            let above = pair.json(&["show", &pair.above]);
+            let worktree = PathBuf::from(above["worktree_abspath"].as_str().expect("a path"));
+            git_in(&worktree, ["rebase", "--quiet", "main"]);
+            let left = git_in(&worktree, ["log", "--format=%s", "main.."]);
+            assert_eq!(left.matches("agent: spawn").count(), 2, "as git leaves them: {left}");
+            let verdict = pair.json(&["verify", &pair.above]);
+            assert_eq!(verdict["verdict"], "accept", "{way}: {verdict:#}");
+            pair.json(&["merge", &pair.above, own]);
+            pair.assert_landed(&[5], way);
+        }
+    }
+}
+
+#[test]
 fn the_work_below_is_no_change_of_the_one_above_once_it_has_landed() {
     for way in WAYS {
         let pair = Pair::new();

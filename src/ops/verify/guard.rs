@@ -5,7 +5,7 @@
 //! `verify` does it, and so is how the branch would merge. Nothing is written and nothing of the branch is run.
 
 use super::report::{FindingReport, MergeReport, findings, merge};
-use super::{history, landing};
+use super::{judged_trees, landing};
 use crate::agents::scope_guard::{SharedLinks, other_names, spell_out_directories};
 use crate::agents::work::landing_revision;
 use crate::agents::{Ctx, Scratch};
@@ -22,7 +22,7 @@ use crate::domain::{
 use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::ops::agent_report::TargetReport;
-use crate::ops::verify::history::JudgedTrees;
+use crate::ops::verify::judged_trees::JudgedTrees;
 use crate::store::{repository_settings, roles};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
@@ -162,7 +162,7 @@ fn gather(ctx: &Ctx, contract: &Contract, base: &Resolved, tip: Oid) -> Result<E
     let repo = &ctx.repo;
     let work = JudgedTrees::of_commit(repo, tip)?;
     let divergence = repo.divergence(base.commit, tip, None)?;
-    let mut touches = history::touches(repo, &divergence, &work, |_, ours| Ok(ours))?;
+    let mut touches = judged_trees::touches(repo, &divergence, &work, |_, ours| Ok(ours))?;
     let base_tree = repo.tree_of(base.commit)?;
     let lands = landing::Lands {
         agent: None,

@@ -12,7 +12,7 @@ use crate::git::history::ancestry::Divergence;
 use crate::git::merge::Merge;
 use crate::git::{MergeResult, Repo};
 use crate::ops::verify::VerifyOptions;
-use crate::ops::verify::history::JudgedTrees;
+use crate::ops::verify::judged_trees::JudgedTrees;
 use crate::ops::verify::origin::{Origin, Question};
 use crate::store::place::is_of_this_clone;
 use crate::store::target_commits::CommitChange;

@@ -16,6 +16,7 @@
 mod attest;
 mod guard;
 mod history;
+mod judged_trees;
 mod landing;
 mod origin;
 mod parts;
@@ -36,7 +37,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::history::gained::shallow_parents_absent;
 use crate::git::merge::Merge;
 use crate::git::{MergeResult, Repo};
-use crate::ops::verify::history::JudgedTrees;
+use crate::ops::verify::judged_trees::JudgedTrees;
 use crate::ops::verify::landing::{LandingSubject, is_foreign};
 use crate::store::facts::Facts;
 use crate::store::{agent_branch, spawn_commit};
@@ -340,7 +341,7 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
     let history = history::provenance(ctx, subject, case.started, &divergence, is_above_landed)?;
     evidence.history = Some(history);
     evidence.parents = divergence.parents();
-    evidence.touches = history::touches(repo, &divergence, work, |theirs, ours| {
+    evidence.touches = judged_trees::touches(repo, &divergence, work, |theirs, ours| {
         to_merge(ctx, &subject.agent, theirs, ours)
     })?;
     // What is staged and in no file any more is judged, and does not land.
