@@ -11,6 +11,7 @@ use crate::store::mailbox::reader;
 use crate::store::{fsx, layout, lock};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -179,6 +180,21 @@ pub(crate) fn is_here(common_dir: &Path, agent: &Agent, run: &Run) -> bool {
 /// The log of one stream of a run.
 pub(crate) fn log(common_dir: &Path, agent: &Agent, number: u32, stream: &str) -> PathBuf {
     layout::runs_dir(common_dir, agent.id).join(format!("{number}.{stream}"))
+}
+
+/// The numbers of the runs that left a log in this clone, in order. Not counted from the row, which may name any number.
+pub(crate) fn logged(common_dir: &Path, agent: &Agent) -> BTreeSet<u32> {
+    fsx::numbers_in(&layout::runs_dir(common_dir, agent.id))
+}
+
+/// No agent has so many runs. A row that comes from elsewhere may say so.
+const MOST_RUNS: u32 = 1 << 24;
+
+/// The number of the next run: one more than that of the last one, and than any that has left a log here.
+pub(crate) fn next_number(common_dir: &Path, agent: &Agent) -> u32 {
+    let told = agent.run.as_ref().map(Run::number);
+    let numbers = logged(common_dir, agent).into_iter().chain(told);
+    numbers.filter(|number| *number < MOST_RUNS).max().unwrap_or(0) + 1
 }
 
 /// Keeps what a run answered, for those who wait for it.

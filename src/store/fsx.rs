@@ -6,7 +6,8 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::descent;
 use crate::system;
 use rustix::process::Pid;
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -353,6 +354,13 @@ pub fn empty_trash(common_dir: &Path, names: &[String]) {
             let _ = delete(&layout::trash_dir(common_dir).join(name));
         }
     }
+}
+
+/// The numbers before the first dot of the names in a directory. One that cannot be read has none.
+pub fn numbers_in(directory: &Path) -> BTreeSet<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let number = |name: OsString| name.to_str()?.split_once('.')?.0.parse().ok();
+    entries.filter_map(|entry| number(entry.file_name())).collect()
 }
 
 /// What has lain in the trash since before that moment, in seconds since the epoch: the process that was deleting

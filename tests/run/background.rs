@@ -1,7 +1,7 @@
 use super::processes::{FAMILY, assert_over, family};
 use super::{WORKS, beside, command, events, read, run, spawned};
 use crate::support::TestRepo;
-use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::support::git_in;
 use rustix::process::{Pid, Signal, getsid, kill_process};
 use serde_json::Value;
@@ -370,4 +370,31 @@ fn a_run_goes_on_whatever_is_done_in_a_copy_of_its_repository() {
     let shown = repo.agent_json(&["show", &id]);
     let branch = shown["branch"].as_str().expect("a branch");
     assert_eq!(repo.git(["log", "-2", "--format=%s", branch]), "two\none");
+}
+
+#[test]
+fn a_number_that_a_row_makes_up_is_that_of_no_run() {
+    let repo = TestRepo::with_commit();
+    let agent = repo.spawn_task(TASK, &[]);
+    let word = |key: &str| agent[key].as_str().expect("a text").to_owned();
+    let (id, spawn) = (word("agent_id"), word("spawn_commit"));
+    let words = ["log", "-1", "--date=format:%Y%m%dT%H%M%S", "--format=%cd", "refs/notes/agents"];
+    let line = |end: &str, event: &str, facts: &str| {
+        let now = repo.git(words);
+        format!(
+            "{{\"t\":\"{now}.99999{end}Z-000-beef\",\"a\":\"{id}\",\"e\":\"{event}\",\"by\":\"U\",\"d\":{{{facts},\"run\":{}}}}}",
+            u32::MAX
+        )
+    };
+    let lines =
+        [line("8", "started", "\"command\":\"x\",\"pid\":1"), line("9", "exited", "\"code\":0")];
+    let append = ["notes", "--ref=agents", "append", "--no-separator", "-m"];
+    repo.git([&append[..], &[&lines.join("\n"), &spawn]].concat());
+    for number in [1, 2] {
+        let words = ["run", &id, "--no-verify", "--format=json", "--", "true"];
+        assert_eq!(answer_of(&repo.agent(&words))["run"], number);
+    }
+    // It asks no file for each of them.
+    let waited = repo.agent(&["wait"]);
+    assert!(waited.status.success(), "{}", describe(&waited));
 }

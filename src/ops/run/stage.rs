@@ -81,7 +81,7 @@ impl Stage {
             Some(Isolation::Worktree) => hooks::obstacles(ctx, agent.id, &directory)?,
             _ => Vec::new(),
         });
-        let number = agent.run.as_ref().map_or(1, |run| run.number() + 1);
+        let number = liveness::next_number(common, agent);
         let command = &plan.inputs.command;
         let text = plan.inputs.prompt();
         // What holds for one run is not what another process that asks for the agent's prompt is to read.

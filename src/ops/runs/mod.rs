@@ -52,7 +52,9 @@ fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
         let Some(last) = agent.run.clone() else { continue };
         let is_untold = |number: &u32| liveness::is_uncollected(common_dir, &agent, *number);
         // Another run may have begun before the end of one was told of.
-        let earlier: Vec<u32> = (1..last.number()).filter(is_untold).collect();
+        let earlier = liveness::logged(common_dir, &agent).into_iter();
+        let earlier: Vec<u32> =
+            earlier.filter(|number| *number < last.number() && is_untold(number)).collect();
         if !earlier.is_empty() {
             let events = ctx.ledger().events(agent.spawn_commit)?;
             let found = earlier.iter().filter_map(|number| Run::find(&events, *number));
