@@ -75,7 +75,7 @@ codes! {
     WorkNotKept, "keep.work-missing", Problem, "Without the keep chain git gc deletes the work, and rescue cannot give it back.";
     KeptElsewhere, "keep.elsewhere", Information, "What agents of other clones need is kept there; it is in this clone too once every clone synchronises all.";
     KeptGone, "keep.work-gone", Problem, "What was kept is not in the repository any more; another clone may have it.";
-    MailDamaged, "mail.damaged", Problem, "The ref leads to nothing whole; messages and receipts are read from its reflog, which expires.";
+    MailDamaged, "mail.damaged", Problem, "The ref leads to nothing whole, or another program moved it away from messages; its reflog has them, and expires.";
     MailLost, "mail.lost", Problem, "Neither the ref nor its reflog leads to anything readable: messages, or who has read them, are lost here.";
     SpoolWaiting, "mail.spool-waiting", Problem, "Messages of an agent that could not write refs were not sent, because the run that would do it is over.";
     HooksInert, "hooks.inert", Problem, "The agent's worktree is not fenced; a forbidden change is noticed only by verify.";

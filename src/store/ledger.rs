@@ -415,6 +415,9 @@ pub fn unite(
     unite_with(repo, chain, theirs, remote, now).map(Some)
 }
 
+/// Where a commit comes from that the ref of its chain was moved away from ([`chain::left_behind`]).
+pub const LEFT_BEHIND: &str = "before another move";
+
 /// Unites one chain with a commit of a chain of its kind; `from` says where that came from.
 ///
 /// # Errors

@@ -33,6 +33,9 @@ use crate::domain::{AgentId, Letter, Message, MessageId, Receivers, Stamp};
 /// The longest title in the first line, in characters.
 const TITLE_LIMIT: usize = 60;
 
+/// The trailer that names a message.
+pub const ID_TRAILER: &str = "Message-Id";
+
 /// The trailer that gives a commit its place in the order of sending.
 pub const STAMP_TRAILER: &str = "Hlc";
 
@@ -55,7 +58,7 @@ pub fn encode(message: &Message) -> String {
         payload::pretty(&letter.payload.json),
     );
     let mut trailer = |key: &str, value: &str| text.push_str(&format!("{key}: {value}\n"));
-    trailer("Message-Id", message.id.as_str());
+    trailer(ID_TRAILER, message.id.as_str());
     trailer("Type", letter.kind.as_str());
     trailer("Priority", letter.priority.as_str());
     trailer("From", letter.from.as_str());
@@ -114,7 +117,7 @@ pub fn envelope(text: &str) -> Option<Envelope> {
         found.map(|(_, value)| *value)
     };
     Some(Envelope {
-        id: MessageId::parse(field("Message-Id")?)?,
+        id: MessageId::parse(field(ID_TRAILER)?)?,
         at: Stamp::parse(field(STAMP_TRAILER)?)?,
         nonce: field("Nonce")
             // The nonce is printed and compared; a sender's control characters would reach a

@@ -50,6 +50,45 @@ fn what_all_have_read_goes_after_thirty_days_and_nothing_unread_ever() {
 }
 
 #[test]
+fn a_message_that_only_a_newer_version_reads_is_unread() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    let read = post(&repo, &["c"], "read", 0);
+    let text = test.git(["log", "-1", "--format=%B", "refs/agents/mail"]);
+    let text = text.replace("Type: notify", "Type: teleport").replace(&read, "MSG-of-a-newer-one");
+    let newer =
+        test.git(["commit-tree", "refs/agents/mail^{tree}", "-p", "refs/agents/mail", "-m", &text]);
+    test.git(["update-ref", "-m", "agent: message", "refs/agents/mail", &newer]);
+    receive(&repo, "c", 1);
+    let report = expire(&test, 31 * DAY, Retention::default());
+    assert_eq!((report.deleted, report.kept), (vec![read], 1));
+    let left = test.git(["log", "--format=%B", "refs/agents/mail"]);
+    assert!(left.contains("Type: teleport"), "{left}");
+}
+
+#[test]
+fn the_diagnosis_brings_back_messages_that_another_program_took_away() {
+    let test = TestRepo::with_commit();
+    let repo = open(&test);
+    for (seconds, text) in (0..).zip(["one", "two", "three"]) {
+        post(&repo, &["c"], text, seconds);
+    }
+    test.git(["update-ref", "refs/agents/mail", "refs/agents/mail~2"]);
+    assert_eq!(subjects(&test), ["one"]);
+    let said = String::from_utf8(test.agent(&["doctor"]).stdout).expect("text");
+    assert!(said.contains("mail.damaged"), "{said}");
+    test.agent(&["doctor", "--fix"]);
+    assert_eq!(subjects(&test), ["three", "two", "one"]);
+    let said = String::from_utf8(test.agent(&["doctor"]).stdout).expect("text");
+    assert!(!said.contains("mail.damaged"), "{said}");
+    // What expires later stays away.
+    receive(&repo, "c", 10);
+    assert_eq!(expire(&test, 31 * DAY, Retention::default()).deleted.len(), 3);
+    test.agent(&["doctor", "--fix"]);
+    assert_eq!(subjects(&test), Vec::<String>::new());
+}
+
+#[test]
 fn what_a_remote_has_is_not_deleted_for_the_next_union_to_bring_back() {
     let test = TestRepo::with_commit();
     let repo = open(&test);

@@ -380,17 +380,18 @@ impl Repo {
         Ok(oids)
     }
 
-    /// What the ref named before each fetch that moved it to something else than a descendant, as far as its reflog
-    /// tells: git says so in the message of the entry.
+    /// The moves of the ref as its reflog tells them, oldest first: from which object, to which, and the message.
     ///
     /// # Errors
     /// `io`.
-    pub fn overwritten_by_fetch(&self, refname: &str) -> Result<Vec<Oid>> {
+    pub fn reflog_moves(&self, refname: &str) -> Result<Vec<(Oid, Oid, String)>> {
         let content = content(self, refname)?;
-        let lines = content.split(|&b| b == b'\n');
-        let forced = lines.filter(|line| line.ends_with(b": forced-update"));
-        let forced = forced.filter_map(names).map(|(old, _)| old);
-        Ok(forced.filter(|old| !old.is_zero()).collect())
+        let told = content.split(|&b| b == b'\n').filter_map(|line| {
+            let (old, new) = names(line)?;
+            let said = line.splitn(2, |&b| b == b'\t').nth(1).unwrap_or_default();
+            Some((old, new, String::from_utf8_lossy(said).into_owned()))
+        });
+        Ok(told.collect())
     }
 
     /// Whether the reflog begins with the making of the ref at that object, with a message that begins so.

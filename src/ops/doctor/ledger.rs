@@ -14,6 +14,7 @@ use crate::ops::doctor::{DOCTOR, DoctorFinding};
 use crate::ops::error_report::remedy_command;
 use crate::store::chain::recovery::{self, Condition};
 use crate::store::landed::landed_at;
+use crate::store::ledger::{self, LEFT_BEHIND};
 use crate::store::{Chain, chain, keep, layout, lock};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -483,7 +484,20 @@ pub(super) fn examine_mail(ctx: &Ctx, _survey: &Survey) -> Result<Vec<DoctorFind
     for chain in [Chain::Mail, Chain::Receipts] {
         let refname = chain.refname();
         match recovery::condition(&ctx.repo, chain)? {
-            Condition::Sound => {}
+            Condition::Sound => {
+                let left = chain::left_behind(&ctx.repo, chain)?;
+                if !left.is_empty() {
+                    let what = format!(
+                        "another program moved {refname} away from what it held; its reflog has that"
+                    );
+                    found.push(DoctorFinding::curable(Sign::MailDamaged, what, move |ctx| {
+                        for old in &left {
+                            ledger::unite_with(&ctx.repo, chain, *old, LEFT_BEHIND, ctx.now())?;
+                        }
+                        Ok("brought back what it held".to_owned())
+                    }));
+                }
+            }
             Condition::Damaged => found.push(DoctorFinding::curable(
                 Sign::MailDamaged,
                 format!("{refname} leads to nothing whole; its reflog does"),

@@ -9,6 +9,7 @@ use crate::git::refs::Swap;
 use crate::git::refs::remote::{Fetched, RemoteRefs};
 use crate::ops::sync::{SyncOptions, SyncReport, claim};
 use crate::store::chain::recovery;
+use crate::store::ledger::LEFT_BEHIND;
 use crate::store::remote_names::{RemoteNames, Travelling};
 use crate::store::{Chain, chain, layout, ledger, remote_names};
 use std::collections::BTreeMap;
@@ -94,12 +95,8 @@ impl Exchange<'_> {
                 }
                 readable => readable?,
             }
-            for old in repo.overwritten_by_fetch(chain.refname())? {
-                // What a fetch has overwritten may have been anything, and only a chain can be
-                // united.
-                if !self.holds(chain, old)? && chain::is_of_chain(repo, chain, old) {
-                    ledger::unite_with(repo, chain, old, "before a fetch", now)?;
-                }
+            for old in chain::left_behind(repo, chain)? {
+                ledger::unite_with(repo, chain, old, LEFT_BEHIND, now)?;
             }
             if chain == Chain::Ledger && chain::is_overwritten(repo)? {
                 chain::restore_foreign(repo, now)?;

@@ -320,6 +320,34 @@ fn seems_overwritten(repo: &Repo) -> Result<bool> {
     }
 }
 
+/// What the ref of a chain was moved away from by another program, as `git fetch` and `git update-ref` move it, and does not hold since.
+///
+/// # Errors
+/// `repo-corrupt`, `io`.
+pub fn left_behind(repo: &Repo, chain: Chain) -> Result<Vec<Oid>> {
+    // Where history cannot be read, the commits count as apart.
+    let holds = |tip: Oid, old: Oid| {
+        tip == old || repo.merge_base(old, tip).is_ok_and(|base| base == Some(old))
+    };
+    let mut left: Vec<Oid> = Vec::new();
+    for (old, new, said) in repo.reflog_moves(chain.refname())? {
+        if said.starts_with("agent: unite") {
+            // Brought back then; what was taken away after that, a write of ours took.
+            left.retain(|old| !holds(new, *old));
+        }
+        // It may have been anything, and only a chain can be united.
+        let is_left = !said.starts_with("agent: ") && !old.is_zero() && !holds(new, old);
+        if is_left && !left.contains(&old) && is_of_chain(repo, chain, old) {
+            left.push(old);
+        }
+    }
+    // As nearly always, and then the ref is not read.
+    if let (false, Some(tip)) = (left.is_empty(), tip(repo, chain)?) {
+        left.retain(|old| !holds(tip.oid, *old));
+    }
+    Ok(left)
+}
+
 /// Brings back every line that foreign writers dropped from the ledger.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Commit;
 use crate::store::chain::{self, Chain, TRAILER};
 use crate::store::{keep, layout, lock, remote_names};
-use crate::wire::message::{Envelope, STAMP_TRAILER};
+use crate::wire::message::{Envelope, ID_TRAILER, STAMP_TRAILER};
 use crate::wire::receipt_line::ReceiptKind;
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
@@ -78,14 +78,15 @@ pub fn plan(
     expiry.archive.sort_by(|one, two| one.0.name.cmp(&two.0.name));
     let mut messages = mailbox.walk(|found: &mut Vec<_>, commit: &Commit, envelope| {
         let envelope: Option<&Envelope> = envelope;
-        found.extend(
-            envelope.map(|envelope| (commit.oid, commit.parents.clone(), envelope.clone())),
-        );
+        // What only a newer version can read is a message all the same. What a chain needs beside them has no such trailer.
+        if envelope.is_some() || commit.trailer(ID_TRAILER).is_some() {
+            found.push((commit.oid, commit.parents.clone(), envelope.cloned()));
+        }
         ControlFlow::Continue(())
     })?;
     messages.reverse();
-    let is_expired = |envelope: &Envelope| {
-        let settled = readers.settled(envelope);
+    let is_expired = |envelope: &Option<Envelope>| {
+        let settled = envelope.as_ref().and_then(|envelope| readers.settled(envelope));
         settled.is_some_and(|at| at.time() + retention.delete_after <= now)
     };
     let total = messages.len();
@@ -98,17 +99,17 @@ pub fn plan(
     let copies = mailbox.repo.refs_below(layout::COPIES)?;
     let clone = remote_names::load_clone_id(mailbox.repo.common_dir())?;
     let is_own = |envelope: &Envelope| clone == Some(envelope.at.clone_number());
-    expiry.is_shared = copies.iter().any(|(name, _)| name.ends_with("/mail"))
-        || !messages.iter().all(|(_, _, envelope)| is_own(envelope));
+    let known = messages.iter().filter_map(|(_, _, envelope)| envelope.as_ref());
+    expiry.is_shared =
+        copies.iter().any(|(name, _)| name.ends_with("/mail")) || !known.into_iter().all(is_own);
     let is_worth_it = !expiry.is_shared && (total <= SHORT || expired.len() * SHARE >= total);
     if !is_worth_it {
         expiry.postponed = expired.len();
     }
     for (commit, parents, envelope) in messages {
-        if is_worth_it && expired.contains(&commit) {
-            expiry.delete.push(envelope.id);
-        } else {
-            expiry.keep.push((commit, parents));
+        match envelope.filter(|_| is_worth_it && expired.contains(&commit)) {
+            Some(envelope) => expiry.delete.push(envelope.id),
+            None => expiry.keep.push((commit, parents)),
         }
     }
     Ok(expiry)
