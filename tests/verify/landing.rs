@@ -336,3 +336,18 @@ fn histories_grow_apart_as_git_lists_them() {
     }
     assert!(lines > 5, "only {lines} of the tips are on a line");
 }
+
+#[test]
+fn what_landed_is_accepted_by_its_tip_however_it_landed() {
+    for method in ["--no-ff", "--squash", "--ff-only"] {
+        let agent = Agent::new();
+        agent.write("src/two.rs", "pub fn two() {}\n");
+        agent.commit("two");
+        agent.repo.agent_json(&["merge", &agent.id, method]);
+        let parent = if method == "--no-ff" { "main^2" } else { "main" };
+        for words in [&["--tip", parent][..], &["--ci"], &[]] {
+            let report = agent.verify(words);
+            assert_eq!(report["verdict"], "accept", "{method} {words:?}: {report:#}");
+        }
+    }
+}

@@ -244,7 +244,11 @@ impl<'a> CommitsAhead<'a> {
             }
             _ => false,
         };
-        let has_spawn_commit = repo.is_ancestor(subject.agent.spawn_commit, subject.tip)?;
+        // What landed with its commits has one that carries it.
+        let is_carried = self.divergence.ahead.is_empty()
+            && spawn_commit::is_held_by(repo, subject.tip, &subject.agent);
+        let has_spawn_commit =
+            is_carried || repo.is_ancestor(subject.agent.spawn_commit, subject.tip)?;
         if !has_spawn_commit && !is_set_to_target {
             return Ok((false, Vec::new()));
         }
