@@ -187,6 +187,22 @@ fn a_hook_that_fails_stops_what_it_comes_before() {
 }
 
 #[test]
+fn a_hook_that_calls_what_runs_it_comes_to_an_end() {
+    let repo = TestRepo::with_commit();
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let again = format!("{program} discard $GIT_AGENT_HOOK_ID");
+    settings(&repo, &format!("[hooks]\nbefore_discard = [\"echo x >> .git/called; {again}\"]\n"));
+    let agent = Agent::spawned_in(repo, &format!("{TASK}{NO_BUNDLE}"));
+    let output = verb(&agent, "discard", &[]);
+    refused(&output, "hook-failed", 3);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("is inside of 4 others"), "{said}");
+    assert_eq!(read(&agent.repo.path(), ".git/called").as_deref(), Some("x\nx\nx\nx\n"));
+    assert!(agent.worktree.is_dir());
+    assert!(verb(&agent, "discard", &["--no-hooks"]).status.success());
+}
+
+#[test]
 fn a_command_before_a_landing_that_moves_the_target_is_named_and_does_so_a_few_times() {
     let repo = TestRepo::with_commit();
     let bump = "git commit --quiet --allow-empty --message=bump";

@@ -5,7 +5,7 @@
 //! are read from the objects of that commit and from nowhere else. Set-up commands run in the new worktree, which no agent has had yet. Hooks run in the main worktree, so that no file of the
 //! agent's decides what they do; a variable names the agent's worktree.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::ctx::{Ctx, HOOK_DEPTH};
 use crate::agents::hidden_places::{Variable, renew_views};
 use crate::agents::{admission, authority};
 use crate::domain::claim::Lease;
@@ -68,6 +68,9 @@ pub(crate) fn set_up(
     Ok(())
 }
 
+/// So many commands of `[hooks]` may run inside each other. One that calls what runs it would never end.
+const MOST_HOOKS: u32 = 4;
+
 /// Runs the commands of a hook in the main worktree, one after the other, until one fails.
 ///
 /// # Errors
@@ -85,6 +88,11 @@ pub(crate) fn run_hook(
         Error::new(Code::HookFailed, what)
             .hint("to go on without the commands of [hooks], pass --no-hooks")
     };
+    if let Some(command) = commands.first().filter(|_| ctx.env.hook_depth >= MOST_HOOKS) {
+        return Err(failed(command, &format!("is inside of {MOST_HOOKS} others")).hint(
+            "git agent in a command of [hooks] runs those commands, too; pass it --no-hooks there",
+        ));
+    }
     let root = ctx.repo.root()?;
     let place = (root.as_path(), None);
     run(ctx, moment.as_str(), subject, commands, place, failed)
@@ -194,6 +202,7 @@ fn variables(
     let mut variables: Vec<(Cow<'static, str>, OsString)> = vec![
         ("GIT_AGENT_HOOK".into(), moment.into()),
         ("GIT_AGENT_HOOK_ROOT".into(), ctx.repo.root()?.into()),
+        (HOOK_DEPTH.into(), (ctx.env.hook_depth + 1).to_string().into()),
     ];
     if moment == SETUP {
         // Copies of the index that they leave become those of other worktrees.

@@ -16,7 +16,7 @@ use crate::proc;
 use crate::proc::sandbox::Kernel;
 use crate::store::{Ledger, fsx, layout, lock};
 use chrono::{DateTime, Utc};
-pub use env::{Env, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS, WITHIN_HOOK};
+pub use env::{Env, HOOK_DEPTH, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS, WITHIN_HOOK};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -24,6 +24,9 @@ pub const REPOSITORY_HOOKS: &str = "GIT_AGENT_REPOSITORY_HOOKS";
 /// The variable that tells our hooks that one of the repository's has started git.
 pub const WITHIN_HOOK: &str = "GIT_AGENT_WITHIN_HOOK";
 
+/// The variable that tells how many commands of `[hooks]` a process is inside of.
+pub const HOOK_DEPTH: &str = "GIT_AGENT_HOOK_DEPTH";
+
 /// The variable that tells an agent where its answer goes.
 pub const OUTPUT_FILE: &str = "GIT_AGENT_OUTPUT_FILE";
 
@@ -67,6 +70,8 @@ pub struct Env {
     pub temporary: Option<PathBuf>,
     /// `GIT_AGENT_DEPTH`: how many agents this process is inside of.
     pub depth: u32,
+    /// `GIT_AGENT_HOOK_DEPTH`: how many commands of `[hooks]` this process is inside of.
+    pub hook_depth: u32,
     /// `GIT_AGENT_LEAD`: the first eight digits of the agent that asked for this from inside its fence.
     pub lead: Option<String>,
     /// Where commands are looked for, in order.
@@ -185,6 +190,9 @@ impl Env {
             let list = std::env::var_os(name).filter(|list| !list.is_empty());
             list.map(|list| std::env::split_paths(&list).collect()).unwrap_or_default()
         };
+        let number = |name| -> u32 {
+            std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(0)
+        };
         let is_set = |name: &&str| std::env::var_os(name).is_some();
         Environment {
             names_configuration: CONFIGURATION.iter().any(is_set)
@@ -217,10 +225,8 @@ impl Env {
             program: std::env::current_exe().ok(),
             // One that is not there would be made, and stay.
             temporary: path("TMPDIR").filter(|place| place.is_dir()),
-            depth: std::env::var("GIT_AGENT_DEPTH")
-                .ok()
-                .and_then(|depth| depth.parse().ok())
-                .unwrap_or(0),
+            depth: number("GIT_AGENT_DEPTH"),
+            hook_depth: number(HOOK_DEPTH),
             lead: std::env::var("GIT_AGENT_LEAD").ok(),
             words: std::env::args_os().skip(1).collect(),
             search: paths("PATH"),
