@@ -247,7 +247,7 @@ pub fn sweep_spools(ctx: &Ctx) -> Result<usize> {
 /// Posts one file; `false` when that was done before. A repository that cannot be read or written is no
 /// fault of the file's.
 fn post(ctx: &Ctx, agent: &Agent, taken: &Taken, nonce: Nonce, serve: Serve<'_>) -> Result<bool> {
-    let mailbox = Mailbox::new(&ctx.repo);
+    let mailbox = Mailbox::for_fenced(&ctx.repo);
     let content = taken.content.as_ref().map_err(String::clone);
     let letter = match content.and_then(|content| spooled::read(content)) {
         Ok(Content::Receipt(ids, handing)) => {

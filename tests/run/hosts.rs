@@ -279,12 +279,12 @@ fn a_host_that_is_briefed_has_no_session_to_go_on_with() {
 #[test]
 fn an_answer_wakes_the_agent_that_asked() {
     let stage = Stage::with("claude", "");
-    let answer = r#"{"type":"result","result":"Done.","session_id":"5e55"}"#;
+    let answer = r#"{"type":"result","result":"Done.","session_id":"5e55","total_cost_usd":0.25}"#;
     let script = format!(
         "#!/bin/sh\nfor word in \"$@\"; do echo \"<$word>\" >&2; done\ncat >&2\necho '{answer}'\n"
     );
     fs::write(stage.programs.join("claude"), script).expect("written");
-    let first = stage.run(&["--host=claude"]);
+    let first = stage.run(&["--host=claude", "--model=opus", "--max-cost=1", "--timeout=90s"]);
     let id = first["agent_id"].as_str().expect("an id");
     let ask = || {
         let question = ["--payload=question=which?", "--payload=context=x"];
@@ -316,7 +316,17 @@ fn an_answer_wakes_the_agent_that_asked() {
     assert_eq!(shown()["state"], "waiting");
     assert_eq!(answer(&question, &["--no-wake"])["waking"], Value::Null);
     let question = ask();
-    assert_eq!(answer(&question, &[])["waking"], serde_json::json!([id]));
+    // Neither the agent itself nor one that was not asked answers it from behind its fence.
+    let number = question["message_id"].as_str().expect("an id");
+    let program = env!("CARGO_BIN_EXE_git-agent");
+    let reply = format!("{program} send --to {id} --reply-to {number} yes");
+    let other_id = other["agent_id"].as_str().expect("an id");
+    let replied = stage.repo.agent(&["run", other_id, "--no-verify", "--", "sh", "-c", &reply]);
+    assert!(replied.status.success(), "{}", describe(&replied));
+    assert_eq!(shown()["state"], "waiting");
+    assert_eq!(stage.repo.agent_json(&["receive", "--peek", "--agent", id])["count"], 2);
+    let sent = answer(&question, &[]);
+    assert_eq!(sent["waking"], serde_json::json!([id]), "{sent}");
     // The run has begun when its sender is told of it.
     assert_eq!(shown()["run"]["run"], 2);
     // The work of the stand-in is rejected, and its status is that of the run.
@@ -326,6 +336,10 @@ fn an_answer_wakes_the_agent_that_asked() {
     let heard = fs::read_to_string(log).expect("readable");
     assert!(heard.contains("<--resume>\n<5e55>\n"), "{heard}");
     assert!(heard.contains("Your question is answered: take the second"), "{heard}");
+    // What bound the run that asked binds this one.
+    assert!(heard.contains("<--model>\n<opus>\n"), "{heard}");
+    assert!(heard.contains("<--max-budget-usd>\n<0.75>\n"), "{heard}");
+    assert_eq!(ended["runs"][0]["timeout_ms"], 90_000);
     assert_ne!(shown()["state"], "waiting");
     // Where there is no room for it, the sender is not kept waiting.
     stage.repo.git(["config", "agent.limits.jobs", "1"]);

@@ -21,6 +21,7 @@ use crate::ops::discard::{
 };
 use crate::store::large_files::LargeFile;
 use crate::store::lock::Guard;
+use crate::store::mailbox::reader;
 use crate::store::{Ledger, OwnBranch, briefing, fsx, keep, large_files, layout, leases, lock};
 use std::convert::Infallible;
 use std::fs;
@@ -273,6 +274,8 @@ fn remove_worktree(ctx: &Ctx, mut removal: Leaving, all: bool) -> Result<Leaving
         removal.report.trash.extend(fsx::move_to_trash(common, &caches)?);
     }
     leases::free(common, &id.short())?;
+    // No answer reaches it any more.
+    reader::close(common, &removal.agent);
     Ok(removal)
 }
 

@@ -7,6 +7,7 @@ use crate::domain::message::{ID_PREFIX, Name};
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, Letter, Message, MessageId, Receivers, Run};
 use crate::error::{Code, Error, Result};
+use crate::hosts;
 use crate::ops::error_report::command_to_go_on;
 use crate::proc::launch;
 use crate::store::Mailbox;
@@ -221,34 +222,63 @@ pub(super) fn wake(ctx: &Ctx, agent: &Agent, answers: &[&Letter]) -> Result<Opti
     if text.len() > ARGUMENT {
         text = "Your question is answered; to read that, run git-agent receive.".to_owned();
     }
-    // As strictly as the run that asked was fenced in.
-    let run = agent.run.as_ref().map_or(0, Run::number);
-    let report = liveness::load_report(ctx.repo.common_dir(), agent, run)?;
-    let mode = report.and_then(|report| Mode::parse(report.pointer("/sandbox/mode")?.as_str()?));
-    let mode = mode.unwrap_or_default().as_str();
-    let id = agent.id.to_string();
-    let words = ["run", &id, "--resume", "--background", "--sandbox", mode, "-m", &text];
+    let (id, short) = (agent.id.to_string(), agent.id.short());
+    let mut words =
+        ["run", &id, "--resume", "--background", "-m", &text].map(str::to_owned).to_vec();
+    let Some(bounds) = bounds(ctx, agent)? else {
+        let command = command_to_go_on(agent);
+        return Ok(Some(format!(
+            "agent {short} has cost what it might; to let it go on with what it gets, run {command}"
+        )));
+    };
+    words.extend(bounds);
     let (program, root) = (ctx.env.require_program()?, ctx.repo.root()?);
     // Until it has begun: who waits for the agent next waits for this run. Who only sends does not wait for others to end.
-    let at_once = words.iter().copied().chain(["--no-wait"]).map(Into::into).collect::<Vec<_>>();
+    let at_once = words.iter().map(String::as_str).chain(["--no-wait"]);
+    let at_once = at_once.map(Into::into).collect::<Vec<_>>();
     let said = launch::hand_over(program, &at_once, Some(&root))?;
     if said.failed.is_none() {
         return Ok(None);
     }
     let why = String::from_utf8_lossy(&said.err);
     let why = why.lines().next().unwrap_or_default().trim_start_matches("error");
-    let short = agent.id.short();
     let is = |code: Code| why.starts_with(&format!("[{}]", code.name()));
     // The run that ended saw the answer, too, and was quicker.
     if is(Code::RunActive) {
         return Ok(None);
     }
     if is(Code::LimitReached) {
-        launch::start(program, words.into_iter(), &root, &[]);
+        launch::start(program, words.iter().map(String::as_str), &root, &[]);
         return Ok(Some(format!("agent {short} goes on when there is room for it {why}")));
     }
     let command = command_to_go_on(agent);
     Ok(Some(format!(
         "agent {short} does not go on {why}; to let it go on with what it gets, run {command}"
     )))
+}
+
+/// The options that bind a run which goes on as the one that asked was bound: its fence, its model, its time, and what is left of its
+/// cost. `None` where nothing is left.
+fn bounds(ctx: &Ctx, agent: &Agent) -> Result<Option<Vec<String>>> {
+    let run = agent.run.as_ref();
+    let number = run.map_or(0, Run::number);
+    let report = liveness::load_report(ctx.repo.common_dir(), agent, number)?.unwrap_or_default();
+    let mode = report.pointer("/sandbox/mode").and_then(Value::as_str).and_then(Mode::parse);
+    let mut words = vec![format!("--sandbox={}", mode.unwrap_or_default().as_str())];
+    words.extend(
+        run.and_then(|run| run.started.model.as_ref()).map(|model| format!("--model={model}")),
+    );
+    let host = run.and_then(|run| hosts::of_command(&run.started.command));
+    words.extend(host.map(|host| format!("--host={}", host.name())));
+    let limit = run.and_then(|run| run.started.limit_ms);
+    words.extend(limit.map(|limit| format!("--timeout={}s", limit.div_ceil(1000))));
+    let amount = |key: &str| report.get(key).and_then(Value::as_f64);
+    if let Some(most) = amount("max_cost_usd") {
+        let left = most - amount("cost_usd").unwrap_or_default();
+        if left <= 0.0 {
+            return Ok(None);
+        }
+        words.push(format!("--max-cost={left}"));
+    }
+    Ok(Some(words))
 }

@@ -94,6 +94,8 @@ pub struct RunReport {
     pub duration_ms: u64,
     /// How long it might have taken, in milliseconds.
     pub timeout_ms: Option<u64>,
+    /// What it might have cost, in US dollars.
+    pub max_cost_usd: Option<f64>,
     /// The log of its standard output, absolute.
     pub stdout_path: String,
     /// The log of its standard error, absolute.
@@ -177,6 +179,7 @@ impl RunReport {
             ended_at: rfc3339(ended.ended),
             duration_ms: millis(ended.duration),
             timeout_ms: plan.limit.map(millis),
+            max_cost_usd: plan.inputs.task().max_cost,
             stdout_path: stage.stdout.to_string_lossy().into_owned(),
             stderr_path: stage.stderr.to_string_lossy().into_owned(),
             stdout_bytes: ended.out.bytes,

@@ -60,6 +60,8 @@ fn is_followed(stamp: Stamp, now: DateTime<Utc>) -> bool {
 pub struct Mailbox<'r> {
     repo: &'r Repo,
     reached: &'r dyn Fn(&str),
+    /// Whether what is posted was written by an agent behind its fence, and by no person.
+    is_for_fenced: bool,
 }
 
 /// What [`Mailbox::post`] goes through.
@@ -112,12 +114,17 @@ fn receipt(handing: Handing) -> ReceiptKind {
 impl<'r> Mailbox<'r> {
     /// The mailbox of that repository. Nothing is read or made yet.
     pub fn new(repo: &'r Repo) -> Mailbox<'r> {
-        Mailbox { repo, reached: &|_| {} }
+        Mailbox { repo, reached: &|_| {}, is_for_fenced: false }
     }
 
     /// The same, telling the name of every step that is complete.
     pub fn telling(repo: &'r Repo, reached: &'r dyn Fn(&str)) -> Mailbox<'r> {
-        Mailbox { repo, reached }
+        Mailbox { reached, ..Mailbox::new(repo) }
+    }
+
+    /// The same, for what agents wrote behind their fences.
+    pub fn for_fenced(repo: &'r Repo) -> Mailbox<'r> {
+        Mailbox { is_for_fenced: true, ..Mailbox::new(repo) }
     }
 
     /// Sends a letter.

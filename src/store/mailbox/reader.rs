@@ -1,7 +1,7 @@
 //! A reader of messages, and the questions that wait for an answer.
 
 use crate::domain::message::{Kind, Name};
-use crate::domain::{Agent, AgentId, Message, MessageId, Oid, Receivers};
+use crate::domain::{Agent, AgentId, Letter, Message, MessageId, Oid, Receivers};
 use crate::error::Result;
 use crate::git::{Identity, NewCommit, Repo};
 use crate::store::mailbox::{Mailbox, chain};
@@ -150,8 +150,8 @@ impl Watch {
 /// What the file of an answer holds for which no run is to begin.
 const ASLEEP: &[u8] = b"asleep\n";
 
-/// So many questions are looked at. An agent has a few.
-const MOST: usize = 1024;
+/// So many questions of one agent are noted, and so many answers are looked at. An agent has a few, and waits as long as one is open.
+const MOST: usize = 16;
 
 /// Whether a question of the agent has no answer.
 pub fn is_open(common_dir: &Path, agent: &Agent) -> bool {
@@ -163,20 +163,49 @@ pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
     let common_dir = mailbox.repo.common_dir();
     let letter = &message.letter;
     for (asker, id, path) in all(common_dir) {
-        let is_to_asker = match &letter.to {
-            Receivers::Named(names) => names.iter().any(|name| name.as_str() == asker),
-            Receivers::Everybody => false,
-        };
-        // The name is compared first: reading the question walks the mailbox.
-        if letter.re.as_ref() == Some(&id) || is_to_asker && was_asked(mailbox, &id, message) {
+        let is_about = letter.re.as_ref() == Some(&id) || is_named(letter, &asker);
+        // The names are compared first: reading the question walks the mailbox.
+        let is_answered_in = |question| is_answer(&question, message, !mailbox.is_for_fenced);
+        if is_about && read(mailbox, &id).is_some_and(is_answered_in) {
             answered(common_dir, &asker, &message.id, &path);
         }
     }
-    if letter.kind == Kind::Clarify {
+    let from = letter.from.as_str();
+    let open = || all(common_dir).filter(|(asker, ..)| asker == from).take(MOST).count();
+    if letter.kind == Kind::Clarify && open() < MOST {
         let directory = layout::questions_dir(common_dir);
-        let file = format!("{}.{}", letter.from.as_str(), message.id.as_str());
+        let file = format!("{from}.{}", message.id.as_str());
         let _ = fsx::create_dir(&directory).map(|()| File::create(directory.join(file)));
     }
+}
+
+/// Whether a message answers a question: one to who asked, from one of those whom it was for, or, where its sender may be a person, any that
+/// names it. An agent that was not asked answers no other one's question, and none its own, or it could let itself go on for ever.
+fn is_answer(question: &Message, message: &Message, may_be_person: bool) -> bool {
+    let (asked, letter) = (&question.letter, &message.letter);
+    let is_reply = letter.re.as_ref() == Some(&question.id);
+    let is_for_asker = match &letter.to {
+        Receivers::Named(_) => is_named(letter, asked.from.as_str()),
+        Receivers::Everybody => is_reply,
+    };
+    let was_asked = match &asked.to {
+        Receivers::Named(names) => names.contains(&letter.from),
+        Receivers::Everybody => true,
+    };
+    let is_asked_one = was_asked && letter.from != asked.from;
+    is_for_asker && (is_asked_one || is_reply && may_be_person)
+}
+
+/// Whether a letter names this receiver.
+fn is_named(letter: &Letter, name: &str) -> bool {
+    match &letter.to {
+        Receivers::Named(names) => names.iter().any(|to| to.as_str() == name),
+        Receivers::Everybody => false,
+    }
+}
+
+fn read(mailbox: &Mailbox<'_>, id: &MessageId) -> Option<Message> {
+    mailbox.messages(std::slice::from_ref(id)).ok()?.remove(id)
 }
 
 /// Takes a question for answered. The run that asked may end without having heard of it, so that the answer is noted first.
@@ -232,16 +261,6 @@ fn is_of(agent: &Agent, asker: &str) -> bool {
     asker == agent.id.to_string() || Some(asker) == name
 }
 
-/// Whether the sender of a message is one of those whom a question was for.
-fn was_asked(mailbox: &Mailbox<'_>, question: &MessageId, answer: &Message) -> bool {
-    let asked = mailbox.messages(std::slice::from_ref(question));
-    let asked = asked.ok().and_then(|mut found| found.remove(question));
-    asked.is_some_and(|question| match question.letter.to {
-        Receivers::Named(names) => names.contains(&answer.letter.from),
-        Receivers::Everybody => true,
-    })
-}
-
 /// Forgets questions that are answered by messages which came from another clone.
 ///
 /// # Errors
@@ -250,8 +269,15 @@ pub(in crate::store) fn settle(repo: &Repo) -> Result<()> {
     let mailbox = Mailbox::new(repo);
     for (asker, id, path) in all(repo.common_dir()) {
         let conversation = mailbox.conversation(&id)?;
-        let answer = conversation.iter().find(|message| message.letter.re.as_ref() == Some(&id));
-        if let Some(answer) = answer {
+        let Some(question) = conversation.iter().find(|message| message.id == id) else {
+            continue;
+        };
+        // What wrote it is known by its name alone.
+        let is_answer = |answer: &&Message| {
+            let is_agent = AgentId::parse(answer.letter.from.as_str()).is_some();
+            is_answer(question, answer, !is_agent)
+        };
+        if let Some(answer) = conversation.iter().find(is_answer) {
             answered(repo.common_dir(), &asker, &answer.id, &path);
         }
     }
@@ -266,8 +292,7 @@ pub fn askers(common_dir: &Path) -> BTreeSet<String> {
 /// The open questions: who asks, the message, and the file.
 fn all(common_dir: &Path) -> impl Iterator<Item = (String, MessageId, PathBuf)> {
     let entries = fs::read_dir(layout::questions_dir(common_dir));
-    let entries = entries.into_iter().flatten().flatten().take(MOST);
-    entries.filter_map(|entry| {
+    entries.into_iter().flatten().flatten().filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let (asker, id) = name.rsplit_once('.')?;
         Some((asker.to_owned(), MessageId::parse(id)?, entry.path()))
