@@ -89,9 +89,7 @@ pub(crate) fn run_hook(
             .hint("to go on without the commands of [hooks], pass --no-hooks")
     };
     if let Some(command) = commands.first().filter(|_| ctx.env.hook_depth >= MOST_HOOKS) {
-        return Err(failed(command, &format!("is inside of {MOST_HOOKS} others")).hint(
-            "git agent in a command of [hooks] runs those commands, too; pass it --no-hooks there",
-        ));
+        return Err(failed(command, &format!("is inside of {MOST_HOOKS} others")));
     }
     let root = ctx.repo.root()?;
     let place = (root.as_path(), None);
