@@ -182,19 +182,25 @@ pub(crate) fn log(common_dir: &Path, agent: &Agent, number: u32, stream: &str) -
     layout::runs_dir(common_dir, agent.id).join(format!("{number}.{stream}"))
 }
 
-/// The numbers of the runs that left a log in this clone, in order. Not counted from the row, which may name any number.
-pub(crate) fn logged(common_dir: &Path, agent: &Agent) -> BTreeSet<u32> {
-    fsx::numbers_in(&layout::runs_dir(common_dir, agent.id))
+/// The numbers of the runs that left a file of this kind in this clone. Not counted from the row, which may name any number.
+pub(crate) fn logged(common_dir: &Path, agent: &Agent, stream: &str) -> BTreeSet<u32> {
+    fsx::numbers_in(&layout::runs_dir(common_dir, agent.id), stream)
 }
 
 /// No agent has so many runs. A row that comes from elsewhere may say so.
 const MOST_RUNS: u32 = 1 << 24;
 
-/// The number of the next run: one more than that of the last one, and than any that has left a log here.
+/// The number of the next run: one more than that of the last one, and than any of which there is a report here.
 pub(crate) fn next_number(common_dir: &Path, agent: &Agent) -> u32 {
     let told = agent.run.as_ref().map(Run::number);
-    let numbers = logged(common_dir, agent).into_iter().chain(told);
+    let numbers = logged(common_dir, agent, "json").into_iter().chain(told);
     numbers.filter(|number| *number < MOST_RUNS).max().unwrap_or(0) + 1
+}
+
+/// The runs in the background before the last one whose end nothing has told of yet.
+pub(crate) fn uncollected_before(common_dir: &Path, agent: &Agent, last: &Run) -> Vec<u32> {
+    let numbers = logged(common_dir, agent, UNCOLLECTED).into_iter();
+    numbers.filter(|number| *number < last.number()).collect()
 }
 
 /// Keeps what a run answered, for those who wait for it.

@@ -356,10 +356,13 @@ pub fn empty_trash(common_dir: &Path, names: &[String]) {
     }
 }
 
-/// The numbers before the first dot of the names in a directory. One that cannot be read has none.
-pub fn numbers_in(directory: &Path) -> BTreeSet<u32> {
+/// The numbers of which a directory has a file with this extension. One that cannot be read has none.
+pub fn numbers_in(directory: &Path, extension: &str) -> BTreeSet<u32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let number = |name: OsString| name.to_str()?.split_once('.')?.0.parse().ok();
+    let number = |name: OsString| {
+        let (number, is) = name.to_str()?.split_once('.')?;
+        number.parse().ok().filter(|_| is == extension)
+    };
     entries.filter_map(|entry| number(entry.file_name())).collect()
 }
 

@@ -50,11 +50,8 @@ fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
     let mut runs = Vec::new();
     for agent in ctx.ledger().agents()? {
         let Some(last) = agent.run.clone() else { continue };
-        let is_untold = |number: &u32| liveness::is_uncollected(common_dir, &agent, *number);
         // Another run may have begun before the end of one was told of.
-        let earlier = liveness::logged(common_dir, &agent).into_iter();
-        let earlier: Vec<u32> =
-            earlier.filter(|number| *number < last.number() && is_untold(number)).collect();
+        let earlier = liveness::uncollected_before(common_dir, &agent, &last);
         if !earlier.is_empty() {
             let events = ctx.ledger().events(agent.spawn_commit)?;
             let found = earlier.iter().filter_map(|number| Run::find(&events, *number));
@@ -63,7 +60,7 @@ fn uncollected(ctx: &Ctx) -> Result<Vec<Named>> {
         let is_live = agent.state.is_open()
             && !is_around_us(ctx, &agent)
             && liveness::is_at_work(common_dir, &agent, &last)?;
-        if is_live || is_untold(&last.number()) {
+        if is_live || liveness::is_uncollected(common_dir, &agent, last.number()) {
             runs.push(Named { agent, run: last });
         }
     }

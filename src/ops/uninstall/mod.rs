@@ -429,10 +429,8 @@ fn lost(ctx: &Ctx, options: UninstallOptions) -> Result<Lost> {
     for agent in &agents {
         let task = layout::agent_dir(common_dir, agent.id).join(briefing::TASK);
         lost.tasks += usize::from(task.exists());
-        let names = liveness::logged(common_dir, agent).into_iter().flat_map(|number| {
-            ["out", "err"].map(|stream| liveness::log(common_dir, agent, number, stream))
-        });
-        lost.logs += names.filter(|log| log.exists()).count();
+        let logs = ["out", "err"].map(|stream| liveness::logged(common_dir, agent, stream).len());
+        lost.logs += logs.iter().sum::<usize>();
     }
     if options.ledger {
         lost.rows = agents.len();
