@@ -228,6 +228,9 @@ pub(crate) fn price(ctx: &Ctx, host: &dyn Host, model: Option<&str>) -> Result<O
     Ok(None)
 }
 
+/// No session costs so much, in US dollars.
+const MOST_USD: f64 = 1e6;
+
 /// What the row of a run keeps of that: what this run cost, so that the sum over the runs is what the session cost. Where the host
 /// tells of no cost, or of none that it knows, that is what the tokens cost at this price.
 ///
@@ -241,9 +244,9 @@ pub(crate) fn session(
 ) -> Result<HostSession> {
     let mut session = HostSession {
         id: (told.session.clone()).filter(|id| HostSession::is_id(id)),
-        // A number that is none, or negative, becomes nothing.
+        // A number that is none, or that no session costs, becomes nothing: it would use up what a day may cost.
         cost_micro_usd: (told.cost_usd)
-            .filter(|cost| cost.is_finite() && *cost >= 0.0)
+            .filter(|cost| (0.0..MOST_USD).contains(cost))
             .map(|cost| (cost * 1e6).round() as u64),
         input_tokens: told.tokens.map(|tokens| tokens.input),
         output_tokens: told.tokens.map(|tokens| tokens.output),

@@ -62,7 +62,8 @@ impl Host for Aider {
     /// more than the messages are.
     fn told(&self, out: &str, _err: &str) -> Told {
         let (mut told, mut tokens) = (Told::default(), Tokens::default());
-        for report in out.split("Tokens: ").skip(1) {
+        // What the model says in a line is no report.
+        for report in format!("\n{out}").split("\nTokens: ").skip(1) {
             let words = report.split_whitespace().take(20);
             for (number, what) in words.clone().zip(words.skip(1)) {
                 let Some(amount) = amount(number) else {
@@ -124,6 +125,7 @@ mod tests {
         // A model that costs nothing, or words of the model.
         let free = Aider.told("Tokens: 10 sent, 2 received.\n", "");
         assert_eq!((free.cost_usd, free.tokens.map(|it| it.output)), (None, Some(2)));
+        assert_eq!(Aider.told("As asked: Tokens: 1 sent. Cost: $60 message", ""), Told::default());
         assert_eq!(Aider.told("Tokens: many sent, nan received", "").tokens, None);
     }
 }

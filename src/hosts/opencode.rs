@@ -142,8 +142,9 @@ impl Host for Opencode {
             told.session = text(&event, "/sessionID").or(told.session);
             let failed = || text(&event, "/error/data/message");
             told.words = text(&event, "/part/text").or_else(failed).or(told.words);
-            if let Some(cost) = event.pointer("/part/cost").and_then(Value::as_f64) {
-                // Each step tells what it cost alone.
+            let cost = event.pointer("/part/cost").and_then(Value::as_f64);
+            // Each step tells what it cost alone. What takes from the sum is written by no host.
+            if let Some(cost) = cost.filter(|cost| *cost >= 0.0) {
                 told.cost_usd = Some(told.cost_usd.unwrap_or_default() + cost);
             }
             let input = ["/input", "/cache/read", "/cache/write"];
@@ -240,7 +241,8 @@ mod tests {
         let steps = r#"{"type":"step_finish","sessionID":"s","part":{"cost":0.25,"tokens":{"input":10,"output":5,
             "reasoning":1,"cache":{"write":2,"read":3}}}}
             {"type":"text","sessionID":"s","part":{"type":"text","text":"Done."}}
-            {"type":"step_finish","sessionID":"s","part":{"cost":0.5,"tokens":{"input":10,"output":5}}}"#;
+            {"type":"step_finish","sessionID":"s","part":{"cost":0.5,"tokens":{"input":10,"output":5}}}
+            {"part":{"cost":-0.5}}"#;
         let steps = steps.replace(",\n            \"reasoning", ",\"reasoning");
         let expected = Told {
             words: Some("Done.".into()),

@@ -10,8 +10,8 @@ use crate::domain::sandbox::refused_write;
 use crate::domain::shell::word;
 use crate::domain::{Agent, Ending, HostSession, Run, State, Verdict};
 use crate::error::Result;
-use crate::hosts::Host;
 use crate::hosts::output::Told;
+use crate::hosts::{CostControl, Host};
 use crate::ops::agent_report::{SessionReport, rfc3339};
 use crate::ops::run_row::{RunRow, SUCCESS};
 use crate::ops::spawn::SpawnReport;
@@ -156,6 +156,13 @@ impl RunReport {
         warnings.extend(
             refused(ctx.env.home.as_deref(), stage).filter(|_| is_fenced && !ended.is_success()),
         );
+        let control = plan.inputs.host.map(Host::cost_control);
+        let is_added_up = matches!(control, Some(CostControl::Cost | CostControl::Tokens));
+        if is_added_up && ended.out.cut > 0 && ended.session.cost_micro_usd.is_some() {
+            warnings.push(
+                "the log of the host was cut, so the session cost more than is told".to_owned(),
+            );
+        }
         for (path, logged) in [(&stage.stdout, &ended.out), (&stage.stderr, &ended.err)] {
             if let Some(trouble) = &logged.trouble {
                 let path = path.display();
