@@ -314,6 +314,9 @@ fn histories_grow_apart_as_git_lists_them() {
         let found = opened.divergence(base, tip, Some(hidden)).expect("compared");
         lines += usize::from(opened.line(hidden, tip).is_some());
         let range = format!("{base}...{tip}");
+        let is_ancestor = ["merge-base", "--is-ancestor", &hidden.to_hex(), &tip.to_hex()];
+        let expected = git_output(&repo.path(), is_ancestor).status.success();
+        assert_eq!(opened.is_ancestor(hidden, tip).expect("compared"), expected);
         // What the tip lacks it lacks, hidden or not.
         let without = format!("^{hidden}");
         let sides: [(_, &[&str], _); 2] =
