@@ -379,12 +379,16 @@ fn bundle_text(verdict: &Verdict) -> String {
     let lines =
         names.iter().map(|(code, names)| format!("  {} {}\n", paint(BAD, code), names.join(", ")));
     let mut text: String = lines.collect();
-    if !text.is_empty() {
-        let short = verdict.agent.short();
-        text.push_str(&format!(
-            "    {} the agent writes them; to see what is left to write, run git agent bundle {short}\n",
-            paint(HINT, "fix:")
-        ));
+    let changed = FindingCode::BundleSpecChanged;
+    let others = names.keys().any(|name| *name != changed.name());
+    let of_spec =
+        verdict.findings.iter().find(|one| one.code == changed).map(|one| one.fix.clone());
+    let short = verdict.agent.short();
+    let of_others = others.then(|| {
+        format!("the agent writes them; to see what is left to write, run git agent bundle {short}")
+    });
+    for fix in of_spec.into_iter().chain(of_others) {
+        text.push_str(&format!("    {} {fix}\n", paint(HINT, "fix:")));
     }
     text
 }

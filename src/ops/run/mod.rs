@@ -279,13 +279,16 @@ fn last_session(
         let message = format!("{} does not go on with a session", host.name());
         return Err(Error::new(Code::Usage, message));
     }
-    find_session(ctx, agent, asked)?.ok_or_else(|| {
-        let id = agent.id.short();
-        let by = asked.map_or(String::new(), |host| format!(" by {}", host.name()));
-        let message = format!("no run of agent {id}{by} told of a session to go on with");
-        Error::new(Code::AgentState, message)
-            .hint(format!("to start a new one, run git agent run {id} --host <host>"))
-    })
+    if let Some(found) = find_session(ctx, agent, asked)? {
+        return Ok(found);
+    }
+    // Of one that goes on it is told when it ends.
+    liveness::require_no_run(ctx, agent)?;
+    let id = agent.id.short();
+    let by = asked.map_or(String::new(), |host| format!(" by {}", host.name()));
+    let message = format!("no run of agent {id}{by} told of a session to go on with");
+    Err(Error::new(Code::AgentState, message)
+        .hint(format!("to start a new one, run git agent run {id} --host <host>")))
 }
 
 /// The last session that a run of the agent named, and its host: the one that is asked for, or any. A run that was cut off before

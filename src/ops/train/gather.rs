@@ -126,6 +126,7 @@ fn require_done(ctx: &Ctx, agent: &Agent) -> Result<()> {
     Err(match state {
         State::Merged => error.hint(format!("to clear it away, run git agent discard {short}")),
         State::Discarded => error.remedy("to get its work back", Remedy::Reopen(short)),
+        State::Rejected => error.remedy("to try its task again", Remedy::Retry(short)),
         _ => error
             .hint(format!("to judge its work, run git agent verify {short}"))
             .hint(format!("to say that it is done, run git agent mark done {short}")),
