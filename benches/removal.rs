@@ -20,9 +20,9 @@
 
 mod support;
 
-use git_agent::agents::ctx::Ctx;
-use git_agent::agents::ctx::Env;
-use git_agent::agents::ctx::Seams;
+use git_agent::agents::context::ctx::Ctx;
+use git_agent::agents::context::ctx::Env;
+use git_agent::agents::context::ctx::Seams;
 use git_agent::git::Repo;
 use git_agent::ops::discard;
 use git_agent::ops::discard::DiscardOptions;

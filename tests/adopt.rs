@@ -3,8 +3,8 @@
 use crate::support::agent::{agent_command, describe};
 use crate::support::death::{self, Order, ctx, steps_of};
 use crate::support::{TestRepo, assert_unchanged, git_in, git_output, snapshot};
-use git_agent::agents::ctx::Ctx;
-use git_agent::agents::half_made;
+use git_agent::agents::context::ctx::Ctx;
+use git_agent::agents::upkeep::half_made;
 use git_agent::ops::spawn::{self, SpawnOptions};
 use git_agent::wire::task_file::{self, TaskWords};
 use serde_json::Value;

@@ -6,7 +6,7 @@ mod picture;
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::terminal::OnTerminal;
 use crate::support::{TestRepo, death, signing};
-use git_agent::agents::ctx::Seams;
+use git_agent::agents::context::ctx::Seams;
 use git_agent::ops::board::{BoardRow, BoardWatch};
 use git_agent::ops::list::ListOptions;
 use rustix::process::{Signal, WaitOptions, waitpid};

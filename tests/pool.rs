@@ -4,7 +4,7 @@ use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, ctx};
 use crate::support::terminal::OnTerminal;
 use crate::support::{TestRepo, git_in, git_output};
-use git_agent::agents::ctx::Ctx;
+use git_agent::agents::context::ctx::Ctx;
 use git_agent::ops::pool;
 use git_agent::ops::spawn::{self, SpawnOptions};
 use git_agent::wire::task_file;

@@ -4,7 +4,7 @@ use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::ctx_with;
 use crate::support::terminal::{END, Streams, end, read, shown, terminal};
-use git_agent::agents::ctx::Seams;
+use git_agent::agents::context::ctx::Seams;
 use git_agent::ops::spawn::{self, SpawnOptions};
 use git_agent::wire::task_file;
 use std::fs;

@@ -9,7 +9,7 @@ use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};
 use crate::support::death;
 use crate::support::{TestRepo, git_in};
 use crate::verify::Agent;
-use git_agent::agents::ctx::Seams;
+use git_agent::agents::context::ctx::Seams;
 use git_agent::ops::report;
 use git_agent::ops::report::watch::ReportWatch;
 use page::Page;

@@ -531,7 +531,7 @@ fn a_name_never_reaches_another_agent() {
 #[test]
 fn an_id_that_begins_as_a_name_reads_is_ambiguous() {
     use crate::support::death::ctx_with;
-    use git_agent::agents::ctx::Seams;
+    use git_agent::agents::context::ctx::Seams;
     use git_agent::ops::spawn;
     let repo = TestRepo::with_commit();
     // Nonces, and so ids, that are known beforehand. Some ids are passed over, so each draw gives another one.

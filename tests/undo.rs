@@ -10,7 +10,7 @@ mod moves;
 use crate::support::agent::{agent_command, describe};
 use crate::support::death::{self, Order, steps_of};
 use crate::support::{TestRepo, git_in};
-use git_agent::agents::ctx::Ctx;
+use git_agent::agents::context::ctx::Ctx;
 use git_agent::ops::undo::{self, STEPS, UndoOptions};
 use serde_json::{Value, json};
 use std::fs;

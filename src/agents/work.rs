@@ -1,16 +1,17 @@
 //! Agents as their work stands now: where it is, what it is compared with and where it would land.
 
+pub mod bundle;
 pub(crate) mod own_changes;
 pub(crate) mod stacked;
 pub(crate) mod uncommitted;
 
 use crate::agents::Scratch;
-use crate::agents::ctx::Ctx;
-use crate::agents::histories::{self, Histories};
+use crate::agents::context::ctx::Ctx;
+use crate::agents::context::histories::{self, Histories};
+use crate::agents::place::worktree::{self, AgentWorktree};
 pub(crate) use crate::agents::work::stacked::{base_of, landing_revision};
 use crate::agents::work::uncommitted::uncommitted_tree;
-use crate::agents::worktree::{self, AgentWorktree};
-use crate::agents::{lookup, untrusted};
+use crate::agents::{context::untrusted, who::lookup};
 use crate::domain::change::Difference;
 use crate::domain::{Agent, Change, Oid, State, What};
 use crate::error::{Code, Error, Result};

@@ -1,8 +1,8 @@
 //! Arguments that several verbs take, and arguments that are words.
 
 use crate::agents::Ctx;
-use crate::agents::current::require_current;
-use crate::agents::lookup::remote_name;
+use crate::agents::who::current::require_current;
+use crate::agents::who::lookup::remote_name;
 use crate::cli::board;
 use crate::cli::ui::{Format, Ui};
 use crate::domain::diagnostic::nearest;

@@ -1,6 +1,6 @@
 //! `git agent enter`
 
-use crate::agents::{Ctx, half_made};
+use crate::agents::{Ctx, upkeep::half_made};
 use crate::cli::args::{OwnAgentArg, one_of};
 use crate::cli::run::inputs::host;
 use crate::cli::run::{echo, show};

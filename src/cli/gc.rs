@@ -1,6 +1,6 @@
 //! `git agent gc`
 
-use crate::agents::{Ctx, scratch};
+use crate::agents::{Ctx, context::scratch};
 use crate::cli::discard::not_kept;
 use crate::cli::render::table::{Cell, Table};
 use crate::cli::terminal::{BOLD, HINT, paint, width};

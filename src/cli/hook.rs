@@ -1,6 +1,6 @@
 //! What other programs call: `hook`, by git and by agent hosts, and `mcp`.
 
-use crate::agents::host_session::SessionPhase;
+use crate::agents::life::host_session::SessionPhase;
 use crate::agents::{Ctx, Env};
 use crate::cli::ui::Ui;
 use crate::domain::tool_call::HookAnswer;

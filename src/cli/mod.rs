@@ -59,7 +59,7 @@ mod usage_error;
 mod verbs;
 mod verify;
 
-use crate::agents::{Ctx, Env, clone, scratch};
+use crate::agents::{Ctx, Env, context::scratch, upkeep::clone};
 use crate::error::{Error, Exit, Result};
 use crate::ops;
 use clap::error::ErrorKind;

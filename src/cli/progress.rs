@@ -4,7 +4,7 @@
 //! gets none.
 
 use crate::agents::Env;
-use crate::agents::ctx::{Activity, ActivityObserver};
+use crate::agents::context::ctx::{Activity, ActivityObserver};
 use crate::cli::neutral::neutral;
 use crate::cli::render::table::cut;
 use crate::cli::terminal::narration_width;

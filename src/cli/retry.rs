@@ -1,7 +1,7 @@
 //! `git agent retry` and `git agent adopt`: an agent from a task, or a worktree, that was there before
 
-use crate::agents::real_path::real_path;
-use crate::agents::{Ctx, half_made};
+use crate::agents::context::real_path::real_path;
+use crate::agents::{Ctx, upkeep::half_made};
 use crate::cli::args::{OwnAgentArg, SyncArg};
 use crate::cli::spawn::{SpawnForm, make};
 use crate::cli::typed_task::TypedTaskArgs;

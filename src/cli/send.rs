@@ -101,7 +101,7 @@ impl Answer for SendReport {
         let lines = [
             ("ID", self.message_id.clone()),
             ("Type", Some(self.kind.to_owned())),
-            ("From", Some(crate::agents::names::handle(&self.from))),
+            ("From", Some(crate::agents::who::names::handle(&self.from))),
             ("To", Some(self.to.text())),
             ("Priority", Some(self.priority.to_owned())),
         ];
@@ -109,7 +109,7 @@ impl Answer for SendReport {
             text.extend(value.map(|value| format!("{key}: {}\n", plain(&value))));
         }
         for agent in &self.waking {
-            let agent = crate::agents::names::handle(agent);
+            let agent = crate::agents::who::names::handle(agent);
             text.push_str(&format!("agent {agent} goes on with the answer in the background\n"));
         }
         text

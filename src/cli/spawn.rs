@@ -1,6 +1,6 @@
 //! `git agent spawn`
 
-use crate::agents::{Ctx, half_made};
+use crate::agents::{Ctx, upkeep::half_made};
 use crate::cli::args::{LayeredArg, SyncArg, at_least_one, require_one_input};
 use crate::cli::claimed::{self, TaskState};
 use crate::cli::render::counted;

@@ -3,7 +3,7 @@
 //! Programs write task files; a person types. So an argument that is no file and holds white space is the text of a task, globs
 //! are relative to the directory that the person stands in, and `.` is all of it.
 
-use crate::agents::{Ctx, projects};
+use crate::agents::{Ctx, place::projects};
 use crate::domain::glob::from_directory;
 use crate::domain::{TaskDraft, branch_name};
 use crate::error::{Code, Error, Result};

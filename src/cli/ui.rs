@@ -4,7 +4,7 @@
 //! standard output is empty. A reader that goes away ends the program quietly.
 
 use crate::agents::Ctx;
-use crate::agents::ctx::{Activity, ActivityObserver};
+use crate::agents::context::ctx::{Activity, ActivityObserver};
 use crate::cli::format::Copy;
 pub(super) use crate::cli::format::Format;
 use crate::cli::neutral::{NeutralWriter, neutral};

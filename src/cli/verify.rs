@@ -1,6 +1,6 @@
 //! `git agent verify`
 
-use crate::agents::{Ctx, CurrentAgent, layered, projects, worktree};
+use crate::agents::{Ctx, CurrentAgent, place::projects, place::worktree, stock::layered};
 use crate::cli::args::or_current;
 use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::{Summary, part_line};

@@ -1,8 +1,8 @@
 //! One agent, one event and one branch to land on, as every answer has them.
 
 use crate::agents::Ctx;
-use crate::agents::at_work::shown_state;
-use crate::agents::lookup::clone_id;
+use crate::agents::life::at_work::shown_state;
+use crate::agents::who::lookup::clone_id;
 use crate::domain::claim::Lease;
 use crate::domain::event::Base;
 use crate::domain::stamp::is_ahead;

@@ -9,10 +9,10 @@
 //! No commit is made, and the private copy of the task stays as it was given: what binds is read from the recorded policy
 //! alone. A kill before the second step leaves a blob that nothing names, and after it a prompt that the next run composes anew.
 
-use crate::agents::assignment::{Assignment, PromptWish, Workplace};
-use crate::agents::liveness;
-use crate::agents::scope_guard::{other_controls, spell_out_directories};
-use crate::agents::{Ctx, Scratch, Work, authority, lookup, worktree};
+use crate::agents::life::liveness;
+use crate::agents::who::assignment::{Assignment, PromptWish, Workplace};
+use crate::agents::who::scope_guard::{other_controls, spell_out_directories};
+use crate::agents::{Ctx, Scratch, Work, place::worktree, who::authority, who::lookup};
 use crate::domain::scope::{
     Opened, control_files, deny_control_files, effective_denylist, may_meet,
 };
@@ -32,7 +32,7 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::context::ctx::Seams::reached`].
 pub const STEPS: [&str; 3] = ["amendment-kept", "amended", "amendment-told"];
 
 /// What is to change; what is empty stays.

@@ -1,9 +1,9 @@
 //! `archive` and `ack`: messages that their reader is done with, and deleting what is not needed any more.
 
 use crate::agents::Ctx;
-use crate::agents::authority::require_orchestrator;
-use crate::agents::names::reader_of;
-use crate::agents::spool::{leave_receipt, own_spool, require_own_reader, spool_of_clone};
+use crate::agents::upkeep::spool::{leave_receipt, own_spool, require_own_reader, spool_of_clone};
+use crate::agents::who::authority::require_orchestrator;
+use crate::agents::who::names::reader_of;
 use crate::domain::MessageId;
 use crate::domain::message::{Handing, Retention};
 use crate::error::{Code, Result};

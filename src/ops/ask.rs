@@ -3,7 +3,7 @@
 //! The request goes into the spool, and its answer comes into a directory that the agent can read and not write. LeadWork that landed on the
 //! agent's branch is taken over here, by the git of the agent: out there nothing touches a worktree in which a command works.
 
-use crate::agents::{Ctx, CurrentAgent, spool};
+use crate::agents::{Ctx, CurrentAgent, upkeep::spool};
 use crate::domain::named::hex;
 use crate::error::{Code, Error, Result};
 use crate::git::command;

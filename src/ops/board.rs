@@ -5,8 +5,8 @@
 //! these moved is looked at in full. Edits deep inside a worktree move none of them, so an agent whose log moves is looked
 //! at in full as well, and all are now and then, both as often as keeps that below a small share of the time.
 
-use crate::agents::worktree::WorktreeFiles;
-use crate::agents::{Ctx, admission, liveness, work, worktree};
+use crate::agents::place::worktree::WorktreeFiles;
+use crate::agents::{Ctx, life::admission, life::liveness, place::worktree, work};
 use crate::domain::bundle::FILES;
 use crate::domain::limits::usd;
 use crate::domain::named::size_text;

@@ -1,7 +1,7 @@
 //! `bundle`: which of the six files are as `verify` wants them, and what belongs into the others.
 
-use crate::agents::bundle as files;
-use crate::agents::{Ctx, ScopeGuard, lookup, worktree};
+use crate::agents::work::bundle as files;
+use crate::agents::{Ctx, ScopeGuard, place::worktree, who::lookup};
 use crate::domain::bundle::FILES;
 use crate::domain::evidence::Contract;
 use crate::domain::judge::judge;

@@ -3,12 +3,12 @@
 //! A rejected agent keeps its branch and its worktree; only the lock that shields the worktree from being
 //! swept is taken away.
 
-use crate::agents::authority::{
+use crate::agents::place::worktree::release;
+use crate::agents::who::authority::{
     append, require_no_agent_above, require_orchestrator, require_own, require_undecided,
 };
 use crate::agents::work::tip_of;
-use crate::agents::worktree::release;
-use crate::agents::{Ctx, CurrentAgent, Work, crash_recovery, lookup, spool};
+use crate::agents::{Ctx, CurrentAgent, Work, upkeep::crash_recovery, upkeep::spool, who::lookup};
 use crate::domain::report::{AuditVerdict, Audited, standing};
 use crate::domain::{Agent, Move, State, What};
 use crate::error::{Code, Error, Remedy, Result};

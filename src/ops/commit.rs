@@ -9,12 +9,13 @@
 //! is staged first: after a kill in between it is found staged, and running this again commits it.
 //! Deliberately absent: judging what an agent hides from git, which `verify` does.
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::REPOSITORY_HOOKS;
-use crate::agents::own_checkout::own_checkout;
+use crate::agents::context::ctx::REPOSITORY_HOOKS;
+use crate::agents::upkeep::own_checkout::own_checkout;
+use crate::agents::who::authority::require_orchestrator;
 use crate::agents::work::tip_of;
 use crate::agents::{
-    AgentWorktree, Ctx, ScopeGuard, at_work, crash_recovery, hooks, layered, lookup, work, worktree,
+    AgentWorktree, Ctx, ScopeGuard, life::at_work, place::worktree, stock::layered,
+    upkeep::crash_recovery, upkeep::hooks, who::lookup, work,
 };
 use crate::domain::folded_paths::folded;
 use crate::domain::violation::Reason;
@@ -31,7 +32,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The steps of committing work that was not staged, in order, under the names given to
-/// [`crate::agents::ctx::Seams::reached`]. A kill after the second leaves a tip that the row does not name, like
+/// [`crate::agents::context::ctx::Seams::reached`]. A kill after the second leaves a tip that the row does not name, like
 /// one that the agent made itself: landing judges it first.
 pub const STEPS: [&str; 3] = ["staged", "committed", "recorded"];
 

@@ -3,7 +3,7 @@
 //! Two places have settings: `.config/git-agent.toml` in the base commit says what holds for everyone who works on the
 //! repository, git's configuration what holds for a person or a clone.
 
-use crate::agents::{Ctx, admission};
+use crate::agents::{Ctx, life::admission};
 use crate::domain::repository_settings::PATH;
 use crate::domain::{Limit, Limits, RepositorySettings};
 use crate::error::{Code, Result};

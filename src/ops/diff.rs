@@ -1,6 +1,6 @@
 //! `diff`: what an agent changed since its base, committed or not.
 
-use crate::agents::{Ctx, Work, lookup, own_changes, worktree};
+use crate::agents::{Ctx, Work, own_changes, place::worktree, who::lookup};
 use crate::domain::{Agent, Event, Oid, OperationId, What};
 use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::diff::{Detail, DiffSink, Filter};

@@ -9,10 +9,13 @@
 
 pub mod expire;
 
-use crate::agents::at_work::{forget_prompt, shown_state};
-use crate::agents::authority::{require_orchestrator, require_whole_view};
-use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::{Ctx, check_worktree, frozen, half_made, lookup, pool, worktree};
+use crate::agents::life::at_work::{forget_prompt, shown_state};
+use crate::agents::place::kept_worktree::KeptWorktree;
+use crate::agents::who::authority::{require_orchestrator, require_whole_view};
+use crate::agents::{
+    Ctx, checks::check_worktree, place::worktree, stock::frozen, stock::pool, upkeep::half_made,
+    who::lookup,
+};
 use crate::domain::{Agent, AgentId, Move, Oid, State};
 use crate::error::{Error, Result};
 use crate::git::Tip;

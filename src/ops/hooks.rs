@@ -1,8 +1,8 @@
 //! `hooks`: whether the git hooks of agents' worktrees are as they should be, and putting them right.
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::hooks::{inspection, install, linked_worktree, this_git};
-use crate::agents::{Ctx, lookup};
+use crate::agents::upkeep::hooks::{inspection, install, linked_worktree, this_git};
+use crate::agents::who::authority::require_orchestrator;
+use crate::agents::{Ctx, who::lookup};
 use crate::domain::{Agent, State};
 use crate::error::{Code, Error, Result};
 use crate::store::hooks::Route;

@@ -1,6 +1,6 @@
 //! Whether a session of an agent host has our hooks: what keeps a host from running what is registered, and a session that says nothing.
 
-use crate::agents::host_session::{self, SessionRecord};
+use crate::agents::life::host_session::{self, SessionRecord};
 use crate::agents::{Ctx, Env};
 use crate::domain::AgentId;
 use crate::hosts;

@@ -11,10 +11,12 @@
 //! run again: before the exchange it begins anew, and after it, which the note tells, it only ends. What else needs the worktree, as a
 //! run or a discard, ends it in the same way first (`layered::settle`): a run over a layer that is about to go would lose its work.
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::frozen::{self, FrozenBase};
-use crate::agents::liveness;
-use crate::agents::{Ctx, Scratch, layered, lookup, untrusted, worktree};
+use crate::agents::life::liveness;
+use crate::agents::stock::frozen::{self, FrozenBase};
+use crate::agents::who::authority::require_orchestrator;
+use crate::agents::{
+    Ctx, Scratch, context::untrusted, place::worktree, stock::layered, who::lookup,
+};
 use crate::domain::{Agent, State, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::layer::{is_opaque, is_whiteout};

@@ -4,8 +4,8 @@
 //! They are refused at first, before they have changed anything, with an error that names the agent. In the mount the worktree is an
 //! ordinary one, so what an update, a landing or a commit takes there is written once, for both kinds.
 
-use crate::agents::layered::{Mounted, run_mounted};
-use crate::agents::{Ctx, lookup, publish};
+use crate::agents::stock::layered::{Mounted, run_mounted};
+use crate::agents::{Ctx, upkeep::publish, who::lookup};
 use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use serde_json::Value;

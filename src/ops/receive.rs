@@ -5,10 +5,10 @@
 //! again until they are acknowledged, and so may see one twice.
 
 use crate::agents::Ctx;
-use crate::agents::names::reader_of;
-use crate::agents::spool::{
+use crate::agents::upkeep::spool::{
     leave_receipt, own_spool, require_own_reader, spool_of_clone, sweep_spools,
 };
+use crate::agents::who::names::reader_of;
 use crate::domain::message::{Handing, Kind};
 use crate::error::{Code, Result};
 use crate::ops::mail::{MessageReport, Standing};

@@ -1,7 +1,7 @@
 //! `rename`: another name for an agent. Its id, its branch and its worktree stay as they are.
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::{Ctx, lookup};
+use crate::agents::who::authority::require_orchestrator;
+use crate::agents::{Ctx, who::lookup};
 use crate::domain::What;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};

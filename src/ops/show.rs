@@ -1,9 +1,10 @@
 //! `show`, `log` and `path`: one agent.
 
-use crate::agents::assignment::{Assignment, PromptWish};
+use crate::agents::who::assignment::{Assignment, PromptWish};
 use crate::agents::work::{base_of, tip_of};
 use crate::agents::{
-    Ctx, Scratch, Work, layered, liveness, lookup, own_changes, task_copy, worktree,
+    Ctx, Scratch, Work, life::liveness, own_changes, place::task_copy, place::worktree,
+    stock::layered, who::lookup,
 };
 use crate::domain::role::DEFAULT_DENYLIST;
 use crate::domain::scope::control_files;

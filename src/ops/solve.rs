@@ -7,7 +7,7 @@
 //!
 //! The run's work is judged at the end alone: the merge is unfinished until then.
 
-use crate::agents::{Ctx, lookup};
+use crate::agents::{Ctx, who::lookup};
 use crate::error::Result;
 use crate::hosts::Host;
 use crate::ops::run::{self, Echo, RunOptions, RunTarget};

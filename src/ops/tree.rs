@@ -3,7 +3,7 @@
 //! Where there are more than fit, the ones that fit are those nearest to a root, found level by level; they are
 //! drawn as a tree all the same.
 
-use crate::agents::{Ctx, lookup};
+use crate::agents::{Ctx, who::lookup};
 use crate::domain::{Agent, AgentId};
 use crate::error::Result;
 use crate::ops::agent_report::{AgentReport, Reporter};

@@ -17,14 +17,17 @@
 
 mod conflicts;
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::branch_swap::{index_scratch, swap};
-use crate::agents::ctx::Ctx;
-use crate::agents::merge_conflict::UnfinishedMerge;
-use crate::agents::own_checkout::{own_checkout, require_no_clone};
-use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::context::branch_swap::{index_scratch, swap};
+use crate::agents::context::ctx::Ctx;
+use crate::agents::upkeep::merge_conflict::UnfinishedMerge;
+use crate::agents::upkeep::own_checkout::{own_checkout, require_no_clone};
+use crate::agents::who::authority::require_orchestrator;
+use crate::agents::who::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
-use crate::agents::{at_work, crash_recovery, layered, liveness, lookup, own_changes, worktree};
+use crate::agents::{
+    life::at_work, life::liveness, own_changes, place::worktree, stock::layered,
+    upkeep::crash_recovery, who::lookup,
+};
 use crate::domain::agent::{Agent, Move};
 use crate::domain::change::{Baseline, Change, ChangeKind, Difference};
 use crate::domain::event::What;
@@ -45,7 +48,7 @@ pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashSet};
 
-/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::context::ctx::Seams::reached`].
 pub const STEPS: [&str; 7] =
     ["merged", "locked", "emptied", "written", "indexed", "moved", "recorded"];
 

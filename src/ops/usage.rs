@@ -1,6 +1,6 @@
 //! What the agents of a clone take: disk, and money today. `list` ends with it, `report` and `doctor` have it as well.
 
-use crate::agents::{Ctx, admission, disk};
+use crate::agents::{Ctx, life::admission, stock::disk};
 use crate::domain::Limit;
 use crate::domain::limits::usd;
 use crate::domain::named::size_text;

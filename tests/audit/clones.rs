@@ -6,7 +6,7 @@ use crate::support::death::ctx_with;
 use crate::support::{PAST_HOOKS, git_in, isolated};
 use crate::verify::refused;
 use chrono::{DateTime, Utc};
-use git_agent::agents::ctx::Seams;
+use git_agent::agents::context::ctx::Seams;
 use git_agent::ops::spawn;
 use git_agent::ops::spawn::SpawnOptions;
 use git_agent::wire::task_file;

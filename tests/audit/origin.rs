@@ -4,7 +4,7 @@ use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe};
 use crate::support::death::ctx_with;
 use crate::support::{TestRepo, git_in};
 use crate::verify::{Agent, codes, refused_json, report};
-use git_agent::agents::ctx::Seams;
+use git_agent::agents::context::ctx::Seams;
 use git_agent::ops::spawn;
 use serde_json::Value;
 use std::path::{Path, PathBuf};

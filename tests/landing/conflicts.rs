@@ -3,7 +3,7 @@ use crate::support::agent::{agent_command, answer_of, describe};
 use crate::support::death::{self, Order, steps_of};
 use crate::support::{TestRepo, git_in, isolated};
 use crate::verify::{Agent, refused};
-use git_agent::agents::ctx::Ctx;
+use git_agent::agents::context::ctx::Ctx;
 use git_agent::ops::update::{self, CONFLICT_STEPS, RESOLVED_STEPS, UpdateOptions};
 use serde_json::{Value, json};
 use std::fs;

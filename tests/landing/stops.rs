@@ -5,7 +5,7 @@ use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order, steps_of, unwatched};
 use crate::support::{TestRepo, is_ignored, isolated};
 use crate::verify::{Agent, refused};
-use git_agent::agents::ctx::Ctx;
+use git_agent::agents::context::ctx::Ctx;
 use git_agent::error::Code;
 use git_agent::ops::merge;
 use git_agent::ops::merge::MergeOptions;

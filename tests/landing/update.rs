@@ -14,7 +14,7 @@ fn child() {
     }
 }
 
-fn update_with(ctx: &git_agent::agents::ctx::Ctx, agent: &str) {
+fn update_with(ctx: &git_agent::agents::context::ctx::Ctx, agent: &str) {
     let plan = update::plan(ctx, agent, update::UpdateOptions::default()).expect("a plan");
     update::execute(ctx, &plan).expect("updated");
 }

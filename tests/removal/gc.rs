@@ -3,7 +3,7 @@ use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::death::{self, Order};
 use crate::support::{PAST_HOOKS, TestRepo, assert_unchanged, git_in, snapshot};
 use crate::verify::Agent;
-use git_agent::agents::ctx::{Ctx, Seams};
+use git_agent::agents::context::ctx::{Ctx, Seams};
 use git_agent::domain::event::What;
 use git_agent::domain::oid::Oid;
 use git_agent::ops::gc;

@@ -2,7 +2,7 @@ use super::Fenced;
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, describe};
 use crate::verify::{Agent, refused};
-use git_agent::agents::publish::Published;
+use git_agent::agents::upkeep::publish::Published;
 use git_agent::domain::sandbox::{Landlock, Level, Mode, Namespaces};
 use git_agent::proc::sandbox::FenceOutcome;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::death::ctx_with;
 use super::{TestRepo, isolated};
-use git_agent::agents::ctx::Seams;
+use git_agent::agents::context::ctx::Seams;
 use git_agent::domain::id::AgentId;
 use git_agent::domain::oid::Oid;
 use git_agent::store::agent_branch;

@@ -4,9 +4,9 @@
 
 use super::agent::describe;
 use super::{isolated, temporary_of};
-use git_agent::agents::ctx::Ctx;
-use git_agent::agents::ctx::Env;
-use git_agent::agents::ctx::Seams;
+use git_agent::agents::context::ctx::Ctx;
+use git_agent::agents::context::ctx::Env;
+use git_agent::agents::context::ctx::Seams;
 use git_agent::git::Repo;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@ use super::push::taken_over;
 use super::{Hub, json, names, row, tip};
 use crate::support::{death, git_in};
 use chrono::{TimeDelta, Utc};
-use git_agent::agents::ctx::Ctx;
+use git_agent::agents::context::ctx::Ctx;
 use git_agent::domain::event::What;
 use git_agent::domain::oid::Oid;
 use git_agent::error::Code;

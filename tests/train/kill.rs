@@ -3,7 +3,7 @@
 use super::Fleet;
 use crate::support::agent::describe;
 use crate::support::death::{self, Order};
-use git_agent::agents::ctx::Ctx;
+use git_agent::agents::context::ctx::Ctx;
 use git_agent::ops::train::{self, Order as TrainOrder, TrainOptions, TrainReport};
 use std::time::Duration;
 

@@ -6,8 +6,8 @@
 
 mod offered;
 
-use crate::agents::ctx::Ctx;
-use crate::agents::scratch::Scratch;
+use crate::agents::context::ctx::Ctx;
+use crate::agents::context::scratch::Scratch;
 use crate::domain::forge::Forge;
 use crate::domain::quoted::visible_line;
 use crate::domain::shell;

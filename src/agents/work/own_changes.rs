@@ -9,10 +9,10 @@
 //! what the agent did beyond them: a merge with the changes as its base, as one commit without that history. It makes no difference
 //! whether the target has the changes by then.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::histories;
+use crate::agents::context::ctx::Ctx;
+use crate::agents::context::histories;
+use crate::agents::place::worktree::AgentWorktree;
 use crate::agents::work::{Work, merge_of_trees, new_work, uncommitted};
-use crate::agents::worktree::AgentWorktree;
 use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;

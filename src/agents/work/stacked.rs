@@ -7,8 +7,8 @@
 //!
 //! The commits below are A's then, and are on the branch in another form; what is B's is what came on top of them.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
+use crate::agents::context::ctx::Ctx;
+use crate::agents::who::lookup;
 use crate::agents::work::{merged_trees, simulated, tip_of};
 use crate::domain::{Agent, Oid, State, What};
 use crate::error::{Code, Result};

@@ -1,11 +1,11 @@
 //! Uncommitted work as the tree that committing it would make.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::scratch::{self, Scratch};
-use crate::agents::untrusted::WorktreeView;
+use crate::agents::context::ctx::Ctx;
+use crate::agents::context::scratch::{self, Scratch};
+use crate::agents::context::untrusted::WorktreeView;
+use crate::agents::place::worktree::AgentWorktree;
+use crate::agents::who::scope_guard::ScopeGuard;
 use crate::agents::work::{self, Work, tip_of};
-use crate::agents::worktree::AgentWorktree;
 use crate::domain::{Agent, Change, ChangeKind, Oid, State};
 use crate::error::{IoContext, Result};
 use crate::git::changes::{Glance, Staging};

@@ -18,7 +18,7 @@ use super::terminal::is_terminal;
 use super::ui::{Format, Ui, bell};
 use super::{Spoken, perform, spoken};
 use crate::agents::Ctx;
-use crate::agents::ctx::Seed;
+use crate::agents::context::ctx::Seed;
 use crate::domain::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::board::{BoardReport, BoardWatch};

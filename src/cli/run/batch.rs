@@ -1,6 +1,6 @@
 //! `git agent run` for more than one agent
 
-use crate::agents::{Ctx, half_made};
+use crate::agents::{Ctx, upkeep::half_made};
 use crate::cli::render::table::{age, cut};
 use crate::cli::run::answer::{ending, seconds};
 use crate::cli::run::inputs::RunsAsked;

@@ -1,7 +1,7 @@
 //! `git agent run --claim`: a run of a task that one clone does and no other.
 
-use crate::agents::at_work::waits_for_answer;
-use crate::agents::{Ctx, half_made};
+use crate::agents::life::at_work::waits_for_answer;
+use crate::agents::{Ctx, upkeep::half_made};
 use crate::cli::claimed::{self, TaskState};
 use crate::cli::run::{RunArgs, echo, show};
 use crate::cli::terminal::{DIM, paint};

@@ -1,8 +1,8 @@
 //! What `git agent run` is about: an agent or a new task, and what it is told besides that.
 
-use crate::agents::assignment::PromptWish;
-use crate::agents::persona::CharacterWish;
-use crate::agents::{Ctx, lookup};
+use crate::agents::who::assignment::PromptWish;
+use crate::agents::who::persona::CharacterWish;
+use crate::agents::{Ctx, who::lookup};
 use crate::cli::args::one_of;
 use crate::cli::spawn::read_task;
 use crate::cli::typed_task::{StartArgs, TypedTaskArgs, is_task_text};

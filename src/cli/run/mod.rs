@@ -7,8 +7,8 @@ mod claimed;
 pub(super) mod inputs;
 pub(super) mod supervisor;
 
-use crate::agents::assignment::PromptWish;
-use crate::agents::{Ctx, half_made};
+use crate::agents::who::assignment::PromptWish;
+use crate::agents::{Ctx, upkeep::half_made};
 use crate::cli::args::{LayeredArg, SyncArg, at_least_one, one_of, require_one_input};
 use crate::cli::render::table::{cut, wrapped};
 use crate::cli::run::inputs::{RunsAsked, some_time};

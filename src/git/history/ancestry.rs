@@ -229,7 +229,7 @@ impl Repo {
         // Git itself says only that a name is bad, whether or not more history could be fetched.
         self.require_commit(ancestor)?;
         self.require_commit(tip)?;
-        // A process for each of the many questions about landings would take longer than all the rest.
+        // A process for each of the many questions about landings would take long.
         if let Ok(Some(gained)) = self.gained(tip, &[ancestor]) {
             return Ok(gained.holds(ancestor));
         }
@@ -255,12 +255,10 @@ impl Repo {
     /// `history-incomplete`.
     pub fn require_commit(&self, commit: Oid) -> Result<()> {
         let what = format!("commit {commit}");
-        if self.has_object(commit) {
-            Ok(())
-        } else if self.is_shallow() {
-            Err(incomplete_history(&what))
-        } else {
-            Err(shallow_parents_absent(&what))
+        match (self.has_object(commit), self.is_shallow()) {
+            (true, _) => Ok(()),
+            (false, true) => Err(incomplete_history(&what)),
+            (false, false) => Err(shallow_parents_absent(&what)),
         }
     }
 
@@ -270,9 +268,8 @@ impl Repo {
     /// `git-missing`, `io`.
     pub fn is_complete(&self, commit: Oid) -> Result<bool> {
         let mut command = self.plumbing();
-        command.args(["rev-list", "--objects", "--quiet", &commit.to_hex()]);
         // What a ref reaches is there.
-        command.args(["--not", "--all"]);
+        command.args(["rev-list", "--objects", "--quiet", &commit.to_hex(), "--not", "--all"]);
         Ok(command::finish(&mut command)?.status.success())
     }
 

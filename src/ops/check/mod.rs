@@ -7,8 +7,8 @@
 //! What binds is the policy that the `spawned` event names; nothing in a worktree is asked. Deliberately
 //! absent: what an agent can hide from git, which `verify` looks for.
 
-use crate::agents::scope_guard::agent_here;
-use crate::agents::{Ctx, ScopeGuard, Scratch, layered, lookup, work, worktree};
+use crate::agents::who::scope_guard::agent_here;
+use crate::agents::{Ctx, ScopeGuard, Scratch, place::worktree, stock::layered, who::lookup, work};
 use crate::domain::removal::{Parents, out_of_commit, out_of_worktree, pathspec};
 use crate::domain::{Agent, BundleRule, Change, ChangeKind, Isolation, Oid, Violation, shell};
 use crate::error::{Code, Error, Result};

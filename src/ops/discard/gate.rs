@@ -1,8 +1,10 @@
 //! What there is of an agent in this clone, the proof that it is the agent's, and what keeps it from going.
 
-use crate::agents::untrusted::WorktreeView;
+use crate::agents::context::untrusted::WorktreeView;
 use crate::agents::work::recorded_tip;
-use crate::agents::{Ctx, liveness, lookup, scratch, untrusted, worktree};
+use crate::agents::{
+    Ctx, context::scratch, context::untrusted, life::liveness, place::worktree, who::lookup,
+};
 use crate::domain::{Agent, Isolation, Oid, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::ignore::Rules;

@@ -40,9 +40,12 @@ mod gate;
 mod remove;
 mod salvage;
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::lookup::clone_id;
-use crate::agents::{Ctx, Scratch, clone, crash_recovery, layered, lookup, run_repo, worktree};
+use crate::agents::who::authority::require_orchestrator;
+use crate::agents::who::lookup::clone_id;
+use crate::agents::{
+    Ctx, Scratch, context::run_repo, place::worktree, stock::layered, upkeep::clone,
+    upkeep::crash_recovery, who::lookup,
+};
 use crate::domain::{Agent, Move, Oid, State};
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentReport, Reporter, rfc3339};
@@ -59,7 +62,7 @@ pub use remove::execute;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 
-/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::context::ctx::Seams::reached`].
 pub const STEPS: [&str; 8] =
     ["aside", "kept", "salvaged", "proven", "trashed", "unlinked", "discarded", "unbranched"];
 

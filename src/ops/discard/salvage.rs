@@ -1,7 +1,7 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
-use crate::agents::untrusted::gitlinks;
-use crate::agents::{Ctx, bundle, lookup, scratch, untrusted, work};
+use crate::agents::context::untrusted::gitlinks;
+use crate::agents::{Ctx, context::scratch, context::untrusted, who::lookup, work, work::bundle};
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;

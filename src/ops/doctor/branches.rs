@@ -2,7 +2,7 @@
 //! person knows, so both are reported and neither is changed. A branch that a power loss has emptied gets back what it named.
 
 use crate::agents::work::{last_head, recorded_tip};
-use crate::agents::{Ctx, untrusted, worktree};
+use crate::agents::{Ctx, context::untrusted, place::worktree};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, branch_name};
 use crate::error::Result;

@@ -3,8 +3,11 @@
 //! been handed to an agent, and what replaces a file is not that file yet.
 
 use crate::agents::Ctx;
-use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::{at_work, half_made, layered, liveness, pool as slots, untrusted, worktree};
+use crate::agents::place::kept_worktree::KeptWorktree;
+use crate::agents::{
+    context::untrusted, life::at_work, life::liveness, place::worktree, stock::layered,
+    stock::pool as slots, upkeep::half_made,
+};
 use crate::domain::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::named::size_text;

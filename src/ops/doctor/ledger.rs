@@ -2,8 +2,8 @@
 //! commits that its rows are on.
 
 use crate::agents::Ctx;
-use crate::agents::bundle::with_bundle_commit;
-use crate::agents::spool::{sweep_spools, uncollected};
+use crate::agents::upkeep::spool::{sweep_spools, uncollected};
+use crate::agents::work::bundle::with_bundle_commit;
 use crate::domain::diagnosis::Sign;
 use crate::domain::stamp::is_ahead;
 use crate::domain::{Agent, AgentId, Event, Oid, State, What};

@@ -22,7 +22,7 @@ mod worktrees;
 
 use super::install_shell::ShellFile;
 use crate::agents::Ctx;
-use crate::agents::authority::{require_orchestrator, require_whole_view};
+use crate::agents::who::authority::{require_orchestrator, require_whole_view};
 use crate::domain::diagnosis::{Diagnosis, Sign};
 use crate::domain::shell;
 use crate::error::Result;

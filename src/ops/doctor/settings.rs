@@ -2,8 +2,8 @@
 //! and that turn a repository with worktrees against its user. A setting is taken away only where it cannot be
 //! meant, and never one of the user's own file.
 
-use crate::agents::hooks::inspection;
-use crate::agents::{Ctx, worktree};
+use crate::agents::upkeep::hooks::inspection;
+use crate::agents::{Ctx, place::worktree};
 use crate::domain::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::error::{Code, Result};

@@ -1,10 +1,13 @@
 //! What was killed half way: runs, verifies, and spawns, with their journal, which says everything that is to be
 //! undone, and without it, where only what is provably empty is taken away.
 
-use crate::agents::commands::in_one_line;
-use crate::agents::half_made::sweep;
-use crate::agents::liveness::Liveness;
-use crate::agents::{Ctx, check_worktree, crash_recovery, liveness, publish, untrusted, worktree};
+use crate::agents::life::liveness::Liveness;
+use crate::agents::stock::commands::in_one_line;
+use crate::agents::upkeep::half_made::sweep;
+use crate::agents::{
+    Ctx, checks::check_worktree, context::untrusted, life::liveness, place::worktree,
+    upkeep::crash_recovery, upkeep::publish,
+};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, Move, State, What, shell};
 use crate::error::{Code, Error, IoContext, Result};

@@ -6,7 +6,9 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
-use crate::agents::{Ctx, clone, hooks, layered, untrusted, worktree};
+use crate::agents::{
+    Ctx, context::untrusted, place::worktree, stock::layered, upkeep::clone, upkeep::hooks,
+};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
 use crate::error::{Code, IoContext, Remedy, Result};

@@ -8,11 +8,11 @@
 //! Nothing is deleted here. What a branch or another agent's history still reaches stays reachable; the
 //! rest is git's to collect, once the chain's own reflog has expired.
 
-use crate::agents::histories::{Histories, landed_there};
-use crate::agents::lookup::remote_name;
+use crate::agents::context::histories::{Histories, landed_there};
+use crate::agents::who::lookup::remote_name;
 use crate::agents::work::has_commits_since;
 use crate::agents::work::uncommitted::beside_landed;
-use crate::agents::{AgentWorktree, Ctx, at_work, liveness, worktree};
+use crate::agents::{AgentWorktree, Ctx, life::at_work, life::liveness, place::worktree};
 use crate::domain::{Agent, Oid, State, What, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush};
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::context::ctx::Seams::reached`].
 pub const STEPS: [&str; 2] = ["told", "expired"];
 
 /// How many commits one event names: a line of the ledger is short.

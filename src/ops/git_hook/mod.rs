@@ -9,8 +9,8 @@
 //!
 //! Outside an agent's worktree they do nothing at all. `verify` judges what they let pass.
 
-use crate::agents::ctx::WITHIN_HOOK;
-use crate::agents::{Ctx, ScopeGuard, scope_guard, untrusted, work};
+use crate::agents::context::ctx::WITHIN_HOOK;
+use crate::agents::{Ctx, ScopeGuard, context::untrusted, who::scope_guard, work};
 use crate::domain::ref_update::{Owner, RefUpdate, Target};
 use crate::domain::{Agent, BundleRule, Oid, Quoted, Violation};
 use crate::error::{Code, Error, ErrorFacts, Exit, IoContext, Result};

@@ -15,8 +15,8 @@ mod pre_tool;
 mod session;
 mod worktree;
 
-use crate::agents::ctx::Env;
-use crate::agents::current::CurrentAgent;
+use crate::agents::context::ctx::Env;
+use crate::agents::who::current::CurrentAgent;
 use crate::domain::tool_call::ToolCall;
 pub use crate::ops::host_hook::session::stop;
 pub use crate::ops::host_hook::worktree::subagent_start;

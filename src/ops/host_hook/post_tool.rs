@@ -4,11 +4,11 @@
 //! judged as `verify` will judge it, and the agent is told within the same turn. A host may also keep our git hooks
 //! from running (one of them takes every hook out of the configuration of its shell), so commits are judged as well.
 
-use crate::agents::ctx::{Ctx, Env, Seams};
-use crate::agents::current::CurrentAgent;
-use crate::agents::host_session::SessionPhase;
-use crate::agents::scope_guard::ScopeGuard;
-use crate::agents::{untrusted, work};
+use crate::agents::context::ctx::{Ctx, Env, Seams};
+use crate::agents::life::host_session::SessionPhase;
+use crate::agents::who::current::CurrentAgent;
+use crate::agents::who::scope_guard::ScopeGuard;
+use crate::agents::{context::untrusted, work};
 use crate::domain::agent::Agent;
 use crate::domain::change::Change;
 use crate::domain::event::Isolation;

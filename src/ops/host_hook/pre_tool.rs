@@ -1,10 +1,10 @@
 //! Before a tool runs.
 
-use crate::agents::ctx::Env;
-use crate::agents::current::CurrentAgent;
-use crate::agents::host_session::SessionPhase;
-use crate::agents::real_path::real_path;
-use crate::agents::scope_guard::scope_of;
+use crate::agents::context::ctx::Env;
+use crate::agents::context::real_path::real_path;
+use crate::agents::life::host_session::SessionPhase;
+use crate::agents::who::current::CurrentAgent;
+use crate::agents::who::scope_guard::scope_of;
 use crate::domain::path::{CaseIndex, RepoPath, is_case_variant};
 use crate::domain::scope::{Decision, Scope};
 use crate::domain::tool_call::{FileTouch, HookAnswer, Intent, ToolCall, TouchedPath, locate};

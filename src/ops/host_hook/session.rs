@@ -1,10 +1,10 @@
 //! When a session starts, and when its agent wants to end.
 
-use crate::agents::ctx::{Ctx, Env, Seams};
-use crate::agents::current::CurrentAgent;
-use crate::agents::host_session::{self, SessionPhase};
-use crate::agents::spool::{Notice, notify};
-use crate::agents::untrusted;
+use crate::agents::context::ctx::{Ctx, Env, Seams};
+use crate::agents::context::untrusted;
+use crate::agents::life::host_session::{self, SessionPhase};
+use crate::agents::upkeep::spool::{Notice, notify};
+use crate::agents::who::current::CurrentAgent;
 use crate::domain::agent::State;
 use crate::domain::event::Isolation;
 use crate::domain::evidence::{CommandEnd, Commands};

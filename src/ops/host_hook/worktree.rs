@@ -11,9 +11,11 @@
 //! does a branch that is not merged; commits that no ref would hold afterwards are kept first; and of agents only those go
 //! that were made for a host and left unused.
 
-use crate::agents::ctx::{Ctx, Env, Seams};
-use crate::agents::current::CurrentAgent;
-use crate::agents::{authority, kept_worktree, lookup, untrusted, worktree};
+use crate::agents::context::ctx::{Ctx, Env, Seams};
+use crate::agents::who::current::CurrentAgent;
+use crate::agents::{
+    context::untrusted, place::kept_worktree, place::worktree, who::authority, who::lookup,
+};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
 use crate::domain::id::{AgentId, AgentName};

@@ -5,9 +5,9 @@
 
 mod proposal;
 
-use crate::agents::ctx::Ctx;
-use crate::agents::real_path::real_path;
-use crate::agents::untrusted;
+use crate::agents::context::ctx::Ctx;
+use crate::agents::context::real_path::real_path;
+use crate::agents::context::untrusted;
 use crate::domain::named::named;
 use crate::domain::repository_settings::PATH;
 use crate::error::{Code, Error, IoContext, Result};

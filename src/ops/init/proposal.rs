@@ -3,8 +3,8 @@
 //! The files at the top of the worktree are read and nothing is run. Each part of the proposal says why it is there, so that
 //! a person can take it out again. Where the repository has settings already, nothing is proposed.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::real_path::{self, BESIDE};
+use crate::agents::context::ctx::Ctx;
+use crate::agents::context::real_path::{self, BESIDE};
 use crate::domain::repository_settings::PATH;
 use crate::error::Result;
 use crate::git::files::untrusted;

@@ -5,7 +5,7 @@
 //! file of a shell is touched: what one would need is said instead.
 
 use crate::agents::Env;
-use crate::agents::real_path::real_path;
+use crate::agents::context::real_path::real_path;
 use crate::domain::named::named;
 use crate::error::{Code, Error, Result};
 use crate::proc::supervisor::TreeBounds;

@@ -2,7 +2,7 @@
 
 use crate::agents::Ctx;
 use crate::agents::forge::ForgeClient;
-use crate::agents::lookup::remote_name;
+use crate::agents::who::lookup::remote_name;
 use crate::error::{Code, Error, Result};
 use crate::ops::status::Fact;
 use serde::{Deserialize, Serialize};

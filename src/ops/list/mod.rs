@@ -9,8 +9,8 @@ pub use ci::{CiReport, CiStates};
 
 use super::agent_report::{AgentReport, Reporter};
 use super::status::{Fact, OverlapCount, OverlapSet, Places, WorkStatus, survey};
-use crate::agents::at_work::shown_state;
-use crate::agents::{Ctx, lookup};
+use crate::agents::life::at_work::shown_state;
+use crate::agents::{Ctx, who::lookup};
 use crate::domain::named::named;
 use crate::domain::{Agent, State};
 use crate::error::{Code, Result};

@@ -1,8 +1,8 @@
 //! What the verbs of the messenger share: who a name stands for, and how a message is answered.
 
 use super::agent_report::rfc3339;
-use crate::agents::names::handle;
-use crate::agents::{Ctx, liveness};
+use crate::agents::who::names::handle;
+use crate::agents::{Ctx, life::liveness};
 use crate::domain::message::{ID_PREFIX, Name};
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, Letter, Message, MessageId, Receivers, Run};

@@ -1,13 +1,18 @@
 //! The steps of a landing, in the order that makes every stop harmless.
 
-use crate::agents::branch_swap::{UnderLock, index_scratch, move_with_worktrees, moved, swap};
-use crate::agents::check_run::{CheckRequest, CheckRoom};
-use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
-use crate::agents::commands::{in_one_line, run_hook_of};
-use crate::agents::own_checkout::require_own_branch;
-use crate::agents::spool::{Notice, notify};
+use crate::agents::checks::check_run::{CheckRequest, CheckRoom};
+use crate::agents::checks::check_worktree::{CheckSetup, CheckWorktree};
+use crate::agents::context::branch_swap::{
+    UnderLock, index_scratch, move_with_worktrees, moved, swap,
+};
+use crate::agents::stock::commands::{in_one_line, run_hook_of};
+use crate::agents::upkeep::own_checkout::require_own_branch;
+use crate::agents::upkeep::spool::{Notice, notify};
 use crate::agents::work::{landed_at_work, simulated, stacked};
-use crate::agents::{Ctx, at_work, clone, commands, liveness, publish, worktree};
+use crate::agents::{
+    Ctx, life::at_work, life::liveness, place::worktree, stock::commands, upkeep::clone,
+    upkeep::publish,
+};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, AgentId, CommandRun, Move, Oid, State, What};

@@ -4,7 +4,7 @@
 //! require attribution and others forbid it. A squash takes along the trailers by which another tool finds its sessions,
 //! because the commits that carried them do not land.
 
-use crate::agents::{Ctx, task_copy};
+use crate::agents::{Ctx, place::task_copy};
 use crate::domain::message::plain;
 use crate::domain::repository_settings::filled_subject;
 use crate::domain::{Agent, Oid, What, branch_name};

@@ -22,9 +22,9 @@ mod message;
 mod plan;
 mod remote;
 
-use crate::agents::branch_swap::pull;
-use crate::agents::worktree::AgentWorktree;
-use crate::agents::{Ctx, at_work, liveness, worktree};
+use crate::agents::context::branch_swap::pull;
+use crate::agents::place::worktree::AgentWorktree;
+use crate::agents::{Ctx, life::at_work, life::liveness, place::worktree};
 use crate::domain::change::Content;
 use crate::domain::evidence::MergeOutcome;
 use crate::domain::finding::FindingCode;

@@ -1,9 +1,9 @@
 //! What landing would do, as data; every refusal that can be known beforehand.
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::branch_swap::{index_scratch, pull};
+use crate::agents::context::branch_swap::{index_scratch, pull};
+use crate::agents::who::authority::require_orchestrator;
 use crate::agents::work::{simulated, stacked};
-use crate::agents::{Ctx, Scratch, at_work, lookup, own_changes, publish};
+use crate::agents::{Ctx, Scratch, life::at_work, own_changes, upkeep::publish, who::lookup};
 use crate::domain::event::Verified;
 use crate::domain::evidence::MergeOutcome;
 use crate::domain::{

@@ -9,10 +9,10 @@
 //! Until the push, nothing has happened; after it, the work is part of the remote's branch, so that running the command
 //! again finds it landed and writes down what is missing.
 
-use crate::agents::branch_swap::{UnderLock, moved, pull};
-use crate::agents::commands::in_one_line;
-use crate::agents::lookup::remote_name;
-use crate::agents::real_path::real_path;
+use crate::agents::context::branch_swap::{UnderLock, moved, pull};
+use crate::agents::context::real_path::real_path;
+use crate::agents::stock::commands::in_one_line;
+use crate::agents::who::lookup::remote_name;
 use crate::agents::{Ctx, forge};
 use crate::domain::forge as forge_url;
 use crate::domain::{Agent, AgentId, Oid, branch_name, shell};

@@ -3,7 +3,7 @@
 use super::Scene;
 use crate::agents::work::uncommitted::tree_with;
 use crate::agents::work::{simulated, to_merge};
-use crate::agents::{Ctx, parallel};
+use crate::agents::{Ctx, context::parallel};
 use crate::domain::Oid;
 use crate::domain::named::named;
 use crate::error::{Error, Result};

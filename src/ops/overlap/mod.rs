@@ -18,9 +18,9 @@ mod merges;
 mod order;
 mod scopes;
 
-use crate::agents::projects::owners_in;
+use crate::agents::place::projects::owners_in;
 use crate::agents::work::is_live;
-use crate::agents::{Ctx, Scratch, Work, lookup};
+use crate::agents::{Ctx, Scratch, Work, who::lookup};
 use crate::domain::code_owners::CodeOwners;
 use crate::domain::{Agent, AgentId, Oid, RepoPath};
 use crate::error::{Code, Error, Result};

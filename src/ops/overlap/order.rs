@@ -1,7 +1,7 @@
 //! A landing order for what is done, tried out step by step.
 
 use crate::agents::work::simulated;
-use crate::agents::{Ctx, Work, at_work};
+use crate::agents::{Ctx, Work, life::at_work};
 use crate::domain::landing_order::most_without_conflict;
 use crate::domain::{Oid, State, branch_name};
 use crate::error::Result;

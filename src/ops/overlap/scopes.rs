@@ -1,9 +1,9 @@
 //! What several agents may touch, and what they have.
 
-use crate::agents::histories::Histories;
-use crate::agents::scope_guard::scope_of;
+use crate::agents::context::histories::Histories;
+use crate::agents::who::scope_guard::scope_of;
 use crate::agents::work::uncommitted::without_baseline;
-use crate::agents::{Ctx, Work, parallel};
+use crate::agents::{Ctx, Work, context::parallel};
 use crate::domain::scope::Intersection;
 use crate::domain::{Change, ChangeKind, Oid, RepoPath, Scope, ScopeLanguage, path};
 use crate::error::{Code, Error, Result};

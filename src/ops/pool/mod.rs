@@ -7,16 +7,16 @@
 //! ```
 //!
 //! A slot is made from a commit and from what the repository's settings at that commit say, never from anything that an agent
-//! wrote. Which process has a slot, and what a dead one left, is told by OS locks ([`crate::agents::pool`]).
+//! wrote. Which process has a slot, and what a dead one left, is told by OS locks ([`crate::agents::stock::pool`]).
 
-use crate::agents::authority::{require_orchestrator, require_whole_view};
-use crate::agents::commands::in_one_line;
-pub use crate::agents::furnish::STEPS;
-use crate::agents::furnish::WantedContent;
-use crate::agents::ignored_files::WantedFiles;
-use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::pool::Slot;
-use crate::agents::{Ctx, authority, frozen, furnish, pool};
+use crate::agents::place::ignored_files::WantedFiles;
+use crate::agents::place::kept_worktree::KeptWorktree;
+use crate::agents::stock::commands::in_one_line;
+pub use crate::agents::stock::furnish::STEPS;
+use crate::agents::stock::furnish::WantedContent;
+use crate::agents::stock::pool::Slot;
+use crate::agents::who::authority::{require_orchestrator, require_whole_view};
+use crate::agents::{Ctx, stock::frozen, stock::furnish, stock::pool, who::authority};
 use crate::domain::{Glob, Oid};
 use crate::error::{Code, Error, Result};
 use crate::store::{fsx, layout, repository_settings, roles};

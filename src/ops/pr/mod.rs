@@ -11,17 +11,20 @@
 
 mod offer;
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Ctx;
+use crate::agents::context::ctx::Ctx;
+use crate::agents::context::histories::landed_there;
 use crate::agents::forge::{self, ForgeClient};
-use crate::agents::histories::landed_there;
-use crate::agents::lookup::{self, remote_name};
-use crate::agents::own_checkout::require_own_branch;
-use crate::agents::projects::owners_in;
+use crate::agents::place::projects::owners_in;
+use crate::agents::place::worktree::AgentWorktree;
+use crate::agents::upkeep::own_checkout::require_own_branch;
+use crate::agents::who::authority::require_orchestrator;
+use crate::agents::who::lookup::{self, remote_name};
 use crate::agents::work::uncommitted::beside_landed;
 use crate::agents::work::{squashed_below, stacked, tip_of};
-use crate::agents::worktree::AgentWorktree;
-use crate::agents::{at_work, crash_recovery, layered, own_changes, task_copy, worktree};
+use crate::agents::{
+    life::at_work, own_changes, place::task_copy, place::worktree, stock::layered,
+    upkeep::crash_recovery,
+};
 use crate::domain::agent::Agent;
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;

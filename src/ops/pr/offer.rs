@@ -1,9 +1,9 @@
 //! One pull request an agent: opened, or brought up to date; and the comments on it.
 
-use crate::agents::ctx::Ctx;
+use crate::agents::context::ctx::Ctx;
 use crate::agents::forge::{Comment, ForgeClient, Offer, OpenRequest};
-use crate::agents::names::resolve;
-use crate::agents::{admission, lookup};
+use crate::agents::who::names::resolve;
+use crate::agents::{life::admission, who::lookup};
 use crate::domain::agent::Agent;
 use crate::domain::limits::Limit;
 use crate::domain::message::Kind;

@@ -1,8 +1,10 @@
 //! The branch, or the directory of files, in which work comes back.
 
-use crate::agents::real_path::real_path;
-use crate::agents::untrusted::WorktreeView;
-use crate::agents::{Ctx, bundle, clone, layered, lookup, work, worktree};
+use crate::agents::context::real_path::real_path;
+use crate::agents::context::untrusted::WorktreeView;
+use crate::agents::{
+    Ctx, place::worktree, stock::layered, upkeep::clone, who::lookup, work, work::bundle,
+};
 use crate::domain::{Agent, Isolation, Oid, State, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Tip;

@@ -12,10 +12,10 @@ pub(in crate::ops) use branch::from_index;
 use branch::places;
 
 use super::agent_report::{AgentReport, Reporter};
-use crate::agents::authority::require_orchestrator;
-use crate::agents::own_checkout::require_own_branch;
-use crate::agents::real_path::real_path;
-use crate::agents::{Ctx, bundle, clone, half_made, hooks, layered, liveness, lookup, worktree};
+use crate::agents::context::real_path::real_path;
+use crate::agents::upkeep::{clone, half_made, hooks, own_checkout::require_own_branch};
+use crate::agents::who::{authority::require_orchestrator, lookup};
+use crate::agents::{Ctx, life::liveness, place::worktree, stock::layered, work::bundle};
 use crate::domain::event::WORKTREE;
 use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Result};
@@ -34,7 +34,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The steps of a rescue to files, in order, under the names given to
-/// [`crate::agents::ctx::Seams::reached`]; one to a branch has no `filled`.
+/// [`crate::agents::context::ctx::Seams::reached`]; one to a branch has no `filled`.
 pub const STEPS: [&str; 3] = ["filled", "made", "told"];
 
 /// Where it goes.
@@ -422,7 +422,7 @@ fn expired(ctx: &Ctx, events: &[Event]) -> Result<HashMap<Oid, DateTime<Utc>>> {
 // index that holds them, then the rename into place. What a kill leaves is what an interrupted discard leaves,
 // and the same command goes on. The row is told last: until then the agent is a discarded one.
 
-/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::context::ctx::Seams::reached`].
 pub const REOPEN_STEPS: [&str; 6] = ["branch", "filled", "linked", "placed", "made", "told"];
 
 /// Checks that the agent's places are known and free, or hold what an interrupted call left.

@@ -1,7 +1,7 @@
 //! Several runs at once, each on a thread with a repository of its own.
 
-use crate::agents::parallel::Queue;
-use crate::agents::{Ctx, Work, lookup, own_changes, parallel};
+use crate::agents::context::parallel::Queue;
+use crate::agents::{Ctx, Work, context::parallel, own_changes, who::lookup};
 use crate::domain::event::Competed;
 use crate::domain::run::{Attempt, lost_to, ranking};
 use crate::domain::{Layering, What};

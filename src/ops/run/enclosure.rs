@@ -1,9 +1,9 @@
 //! The sandbox of one run: put up before the command starts, taken down when nothing of it is left.
 
-use crate::agents::hidden_places::{private_caches, renew_views};
-use crate::agents::publish::Published;
-use crate::agents::run_repo::RunRepo;
-use crate::agents::{Ctx, hooks, layered, liveness, publish};
+use crate::agents::context::run_repo::RunRepo;
+use crate::agents::place::hidden_places::{private_caches, renew_views};
+use crate::agents::upkeep::publish::Published;
+use crate::agents::{Ctx, life::liveness, stock::layered, upkeep::hooks, upkeep::publish};
 use crate::domain::sandbox::{Level, Namespaces};
 use crate::domain::{Agent, Enforcement, LayerMount, Oid};
 use crate::error::{Code, Error, Remedy, Result};

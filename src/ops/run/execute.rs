@@ -1,11 +1,11 @@
 //! The steps of a run.
 
-use crate::agents::admission::Admission;
-use crate::agents::run_repo::RunRepo;
-use crate::agents::spool::{Notice, has_unheard_answer, notify, post_spool_serving};
+use crate::agents::context::run_repo::RunRepo;
+use crate::agents::life::admission::Admission;
+use crate::agents::upkeep::spool::{Notice, has_unheard_answer, notify, post_spool_serving};
 use crate::agents::{
-    AgentWorktree, Ctx, CurrentAgent, admission, at_work, crash_recovery, host_session, liveness,
-    publish, worktree,
+    AgentWorktree, Ctx, CurrentAgent, life::admission, life::at_work, life::host_session,
+    life::liveness, place::worktree, upkeep::crash_recovery, upkeep::publish,
 };
 use crate::domain::event::Started;
 use crate::domain::run::Outcome;

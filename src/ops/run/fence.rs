@@ -16,9 +16,9 @@
 //! worktree and admin directory name each other, its `config.worktree` is not read, and a symlink in a
 //! place that lies in the worktree is an error.
 
-use crate::agents::hidden_places::open_places;
-use crate::agents::real_path::real_path;
-use crate::agents::{Ctx, clone, hidden_places, layered, worktree};
+use crate::agents::context::real_path::real_path;
+use crate::agents::place::hidden_places::open_places;
+use crate::agents::{Ctx, place::hidden_places, place::worktree, stock::layered, upkeep::clone};
 use crate::domain::glob::Reach;
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, Fence, Glob, Isolation};

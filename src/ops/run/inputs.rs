@@ -1,9 +1,9 @@
 //! Everything that a run tells its agent: the prompt, the place of the answer, the command line.
 
 use crate::agents::Ctx;
-use crate::agents::assignment::{Assignment, Workplace};
-use crate::agents::host_session::price;
-use crate::agents::merge_conflict::UnfinishedMerge;
+use crate::agents::life::host_session::price;
+use crate::agents::upkeep::merge_conflict::UnfinishedMerge;
+use crate::agents::who::assignment::{Assignment, Workplace};
 use crate::domain::HostSession;
 use crate::domain::redaction::SecretRedactor;
 use crate::domain::{Agent, AgentId, Task, prompt};

@@ -9,9 +9,9 @@
 //! for no longer and for no more money than it has left. Settings, roles and set-up are those that bind the agent itself, as if others
 //! had written the base. When its run ends, so does all that it started.
 
-use crate::agents::ctx::{Ctx, Seed};
-use crate::agents::run_repo::RunRepo;
-use crate::agents::{liveness, lookup};
+use crate::agents::context::ctx::{Ctx, Seed};
+use crate::agents::context::run_repo::RunRepo;
+use crate::agents::{life::liveness, who::lookup};
 use crate::domain::agent::Agent;
 use crate::domain::event::Base;
 use crate::domain::glob::Glob;

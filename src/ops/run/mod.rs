@@ -15,7 +15,7 @@
 //! 4. `launched`: the command works below a supervisor, which holds the lock as well. What it leaves in its
 //!    spool is posted as it comes, and what it commits is published.
 //! 5. `ended`: nothing of the command is left, and the outcome is noted in the lock's file. What it did in its own
-//!    repository is published ([`crate::agents::publish`]) before git looks at the worktree; [`FENCED_STEPS`] are part of this.
+//!    repository is published ([`crate::agents::upkeep::publish`]) before git looks at the worktree; [`FENCED_STEPS`] are part of this.
 //! 6. `exited`: the row says so.
 //! 7. `verified`: a command that succeeded was judged.
 //!
@@ -38,8 +38,11 @@ mod push_guard;
 mod report;
 mod stage;
 
-use crate::agents::assignment::PromptWish;
-use crate::agents::{Ctx, admission, authority, crash_recovery, liveness, lookup, worktree};
+use crate::agents::who::assignment::PromptWish;
+use crate::agents::{
+    Ctx, life::admission, life::liveness, place::worktree, upkeep::crash_recovery, who::authority,
+    who::lookup,
+};
 use crate::domain::run::{DEFAULT_LIMIT, shell_line};
 use crate::domain::sandbox::{Mode, Namespaces};
 use crate::domain::{
@@ -64,7 +67,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::context::ctx::Seams::reached`].
 pub const STEPS: [&str; 12] = [
     "locked",
     "run-repo",

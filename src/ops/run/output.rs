@@ -12,9 +12,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::agents::assignment::Workplace;
-use crate::agents::real_path::real_path;
-use crate::agents::{Ctx, Scratch, layered, untrusted};
+use crate::agents::context::real_path::real_path;
+use crate::agents::who::assignment::Workplace;
+use crate::agents::{Ctx, Scratch, context::untrusted, stock::layered};
 use crate::domain::output_file::{EXISTS, OutputProblem};
 use crate::domain::{AgentId, output_file, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};

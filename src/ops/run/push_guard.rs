@@ -12,7 +12,7 @@
 //! Neither stops a program that speaks git's protocol by itself. What such a program would need are credentials, and those
 //! that variables and settings lead to are not there.
 
-use crate::agents::{Ctx, liveness, untrusted};
+use crate::agents::{Ctx, context::untrusted, life::liveness};
 use crate::domain::sandbox::{GitGuard, Level, Namespaces};
 use crate::domain::{Agent, Fence};
 use crate::error::{IoContext, Result};

@@ -4,7 +4,7 @@ use super::RunPlan;
 use super::enclosure::SandboxReport;
 use super::output::Output;
 use super::stage::Stage;
-use crate::agents::{Ctx, names};
+use crate::agents::{Ctx, who::names};
 use crate::domain::run::Outcome;
 use crate::domain::sandbox::refused_write;
 use crate::domain::shell::word;

@@ -1,7 +1,9 @@
 //! Everything that a command finds when it starts.
 
-use crate::agents::ctx::OUTPUT_FILE;
-use crate::agents::{Ctx, Env, Scratch, commands, hooks, host_session, liveness};
+use crate::agents::context::ctx::OUTPUT_FILE;
+use crate::agents::{
+    Ctx, Env, Scratch, life::host_session, life::liveness, stock::commands, upkeep::hooks,
+};
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::domain::{Agent, AgentId, Enforcement, Isolation, Limit};
 use crate::error::{IoContext, Result};

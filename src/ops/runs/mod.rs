@@ -4,9 +4,9 @@
 //! of ours works for it, its supervisor is the process that has that file as standard input, and the ledger and its logs
 //! tell the rest.
 
-use crate::agents::authority::require_own;
-use crate::agents::current::CurrentAgent;
-use crate::agents::{Ctx, crash_recovery, liveness, lookup};
+use crate::agents::who::authority::require_own;
+use crate::agents::who::current::CurrentAgent;
+use crate::agents::{Ctx, life::liveness, upkeep::crash_recovery, who::lookup};
 use crate::domain::run::Outcome;
 use crate::domain::{Agent, Event, Run, What};
 use crate::error::{Code, Error, IoContext, Remedy, Result};

@@ -5,9 +5,9 @@
 //!                                                        └─> file in the spool ─> post_spool
 //! ```
 
-use crate::agents::names::{own, resolve};
-use crate::agents::spool::{own_spool, spool_of_clone};
-use crate::agents::{Ctx, CurrentAgent, spool};
+use crate::agents::upkeep::spool::{own_spool, spool_of_clone};
+use crate::agents::who::names::{own, resolve};
+use crate::agents::{Ctx, CurrentAgent, upkeep::spool};
 use crate::domain::message::{EVERYBODY, Kind, PAYLOAD_LIMIT};
 use crate::domain::message_rules::{Draft, KEPT};
 use crate::domain::named::hex;

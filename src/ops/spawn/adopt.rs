@@ -14,7 +14,7 @@
 //!    from here on would be lost if the agent did not stay.
 //! 3. `replaced`: the old admin directory is gone. The row is complete before.
 
-use crate::agents::{Ctx, untrusted, worktree};
+use crate::agents::{Ctx, context::untrusted, place::worktree};
 use crate::domain::{Oid, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;

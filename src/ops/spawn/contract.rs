@@ -1,7 +1,7 @@
 //! What a spawn is asked and what it has decided to do.
 
-use crate::agents::ignored_files::WantedFiles;
-use crate::agents::{Ctx, admission, disk};
+use crate::agents::place::ignored_files::WantedFiles;
+use crate::agents::{Ctx, life::admission, stock::disk};
 use crate::domain::claim::WantedLease;
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;

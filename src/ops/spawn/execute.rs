@@ -1,11 +1,14 @@
 //! The steps of a spawn, in the order that makes every stop harmless.
 
-use crate::agents::clone::NewClone;
-use crate::agents::frozen::FrozenBase;
-use crate::agents::furnish::WantedContent;
-use crate::agents::hooks::install;
-use crate::agents::untrusted::gitlinks;
-use crate::agents::{Ctx, clone, frozen, half_made, hooks, layered, worktree};
+use crate::agents::context::untrusted::gitlinks;
+use crate::agents::stock::frozen::FrozenBase;
+use crate::agents::stock::furnish::WantedContent;
+use crate::agents::upkeep::clone::NewClone;
+use crate::agents::upkeep::hooks::install;
+use crate::agents::{
+    Ctx, place::worktree, stock::frozen, stock::layered, upkeep::clone, upkeep::half_made,
+    upkeep::hooks,
+};
 use crate::domain::event::{Spawned, Spawning};
 use crate::domain::{Layering, Oid, What};
 use crate::error::{Code, Error, Result};

@@ -1,7 +1,7 @@
 //! What the globs of a task mean in the base: directories, globs that match nothing, hooks of the repository,
 //! and the cone of a sparse checkout.
 
-use crate::agents::{Ctx, projects, worktree};
+use crate::agents::{Ctx, place::projects, place::worktree};
 use crate::domain::diagnostic::nearest;
 use crate::domain::glob::{escaped, seen_from};
 use crate::domain::project::Projects;

@@ -34,10 +34,13 @@ mod scope_conflicts;
 mod setup;
 mod start;
 
-use crate::agents::authority::{require_no_recursion, require_whole_view};
-use crate::agents::parallel::Queue;
+use crate::agents::context::parallel::Queue;
+use crate::agents::who::authority::{require_no_recursion, require_whole_view};
 use crate::agents::work::base_of;
-use crate::agents::{Ctx, clone, layered, lookup, own_changes, parallel, task_copy, worktree};
+use crate::agents::{
+    Ctx, context::parallel, own_changes, place::task_copy, place::worktree, stock::layered,
+    upkeep::clone, who::lookup,
+};
 use crate::domain::{Agent, Isolation, Layering, State, TaskDraft};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
@@ -53,7 +56,7 @@ pub use report::SpawnReport;
 pub use start::{ForgeText, Start, of_branch, of_issue, of_pull_request};
 use std::sync::mpsc::Sender;
 
-/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::context::ctx::Seams::reached`].
 pub const STEPS: [&str; 10] = [
     "journal",
     "objects",

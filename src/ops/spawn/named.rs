@@ -1,8 +1,8 @@
 //! What a task names: base, parent and persona, which have to be there, and the agent itself, whose name may
 //! not be another's.
 
-use crate::agents::persona::CharacterWish;
-use crate::agents::{Ctx, names, own_changes, persona};
+use crate::agents::who::persona::CharacterWish;
+use crate::agents::{Ctx, own_changes, who::names, who::persona};
 use crate::domain::event::Base;
 use crate::domain::persona::Character;
 use crate::domain::{

@@ -1,7 +1,7 @@
 //! The task of the agent that takes over from another one: the next role of `[pipeline] handoff`, with what was
 //! left for it.
 
-use crate::agents::{AgentWorktree, Ctx, Work, bundle, host_session, lookup};
+use crate::agents::{AgentWorktree, Ctx, Work, life::host_session, who::lookup, work::bundle};
 use crate::domain::evidence::{MergeOutcome, NoWorktree};
 use crate::domain::redaction::redact_secrets;
 use crate::domain::report::{AuditVerdict, RoleReport};

@@ -1,6 +1,6 @@
 //! Where a new worktree and its bundle go.
 
-use crate::agents::{Ctx, real_path};
+use crate::agents::{Ctx, context::real_path};
 use crate::domain::event::Base;
 use crate::domain::{AgentId, Layering, Oid, Role, Slug, shell};
 use crate::error::{Code, Error, IoContext, Result};

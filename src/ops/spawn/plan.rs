@@ -1,7 +1,7 @@
 //! Everything a spawn decides, decided before anything is made.
 
-use crate::agents::scope_guard::{other_controls, spell_out_directories};
-use crate::agents::{Ctx, assignment, authority, projects, real_path};
+use crate::agents::who::scope_guard::{other_controls, spell_out_directories};
+use crate::agents::{Ctx, context::real_path, place::projects, who::assignment, who::authority};
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;
 use crate::domain::named::hex;

@@ -1,6 +1,6 @@
 //! What a finished spawn answers: `git-agent.spawn/2`, flat and stable.
 
-use crate::agents::{Ctx, names};
+use crate::agents::{Ctx, who::names};
 use crate::domain::claim::Lease;
 use crate::domain::{State, branch_name, shell};
 use crate::error::Result;

@@ -1,14 +1,15 @@
 //! What a worktree has besides its commit: the files that we write, a warm worktree's place, and `[setup]`: ignored
 //! files brought into the new worktree, and commands run in it, before the agent is declared ready.
 
-use crate::agents::check_run::set_up_fenced;
-use crate::agents::commands::CommandSubject;
-use crate::agents::pool::Slot;
-use crate::agents::real_path::for_display;
+use crate::agents::checks::check_run::set_up_fenced;
+use crate::agents::context::real_path::for_display;
+use crate::agents::place::worktree::admin_dir;
+use crate::agents::stock::commands::CommandSubject;
+use crate::agents::stock::pool::Slot;
 use crate::agents::work::uncommitted::whole_tree;
-use crate::agents::worktree::admin_dir;
 use crate::agents::{
-    AgentWorktree, Ctx, commands, ignored_files, layered, pool, real_path, worktree,
+    AgentWorktree, Ctx, context::real_path, place::ignored_files, place::worktree, stock::commands,
+    stock::layered, stock::pool,
 };
 use crate::domain::bundle as artefacts;
 use crate::domain::change::Baseline;

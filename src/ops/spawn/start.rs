@@ -10,12 +10,12 @@
 //! copy and its instructions are read from the branch that it is for. The set-up commands of that branch run behind the fence, because
 //! they run programs of the pull request, such as the scripts of its `package.json`.
 
-use crate::agents::current::CurrentAgent;
+use crate::agents::context::real_path::real_path;
 use crate::agents::forge::{ForgeClient, RequestState};
-use crate::agents::lookup::remote_name;
-use crate::agents::real_path::real_path;
+use crate::agents::who::current::CurrentAgent;
+use crate::agents::who::lookup::remote_name;
 use crate::agents::work::base_of;
-use crate::agents::{Ctx, authority, forge, own_changes};
+use crate::agents::{Ctx, forge, own_changes, who::authority};
 use crate::domain::event::Base;
 use crate::domain::forge::Forge;
 use crate::domain::quoted::{beginning, quoted};

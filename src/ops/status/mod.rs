@@ -14,11 +14,13 @@
 mod survey;
 
 use super::agent_report::{AgentReport, Reporter, rfc3339};
-use crate::agents::at_work::shown_state;
-use crate::agents::histories::{Apart, Ends, Histories};
+use crate::agents::context::histories::{Apart, Ends, Histories};
+use crate::agents::life::at_work::shown_state;
+use crate::agents::place::worktree::WorktreeFiles;
 use crate::agents::work::has_commits_since;
-use crate::agents::worktree::WorktreeFiles;
-use crate::agents::{AgentWorktree, Ctx, ScopeGuard, Scratch, bundle, lookup, work, worktree};
+use crate::agents::{
+    AgentWorktree, Ctx, ScopeGuard, Scratch, place::worktree, who::lookup, work, work::bundle,
+};
 use crate::domain::bundle::FILES;
 use crate::domain::evidence::{Artefact, Contract};
 use crate::domain::judge::judge;

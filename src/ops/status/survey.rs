@@ -1,11 +1,11 @@
 //! Looking at many agents at once, in order, on a few threads; what is asked once for all of them, and the
 //! questions that are asked about each.
 
-use crate::agents::histories::Histories;
-use crate::agents::parallel::Queue;
-use crate::agents::scope_guard::Scopes;
+use crate::agents::context::histories::Histories;
+use crate::agents::context::parallel::Queue;
+use crate::agents::who::scope_guard::Scopes;
 use crate::agents::work::{AsItLands, as_it_lands, is_live, simulated};
-use crate::agents::{Ctx, ScopeGuard, Scratch, Work, parallel, work};
+use crate::agents::{Ctx, ScopeGuard, Scratch, Work, context::parallel, work};
 use crate::domain::event::Verified;
 use crate::domain::evidence::Artefact;
 use crate::domain::{Agent, BundleRule, Change, Isolation, Oid, State};

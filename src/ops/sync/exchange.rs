@@ -1,7 +1,7 @@
 //! One attempt at an exchange: what the remote has is brought here and united with what is here.
 
 use crate::agents::Ctx;
-use crate::agents::lookup::remote_name;
+use crate::agents::who::lookup::remote_name;
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Tip;

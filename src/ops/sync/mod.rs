@@ -22,8 +22,8 @@ pub mod claim;
 mod exchange;
 mod push;
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::{Ctx, Env, at_work, lookup};
+use crate::agents::who::authority::require_orchestrator;
+use crate::agents::{Ctx, Env, life::at_work, who::lookup};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Tip;

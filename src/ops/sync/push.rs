@@ -1,7 +1,7 @@
 //! The way out: the shared refs once, this clone's outbox where another clone was faster, the proof of both,
 //! and the branches of live agents.
 
-use crate::agents::histories::landed_there;
+use crate::agents::context::histories::landed_there;
 use crate::agents::own_changes;
 use crate::domain::ref_update::{Arrival, arrival, contained};
 use crate::domain::{Agent, Oid, branch_name, shell};

@@ -1,10 +1,10 @@
 //! Running checks on trees: a few at the same time, and none whose answer is known.
 
-use crate::agents::check_memory::{CheckMemory, Question};
-use crate::agents::check_run::{CheckRequest, CheckRoom};
-use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
-use crate::agents::ctx::Seed;
-use crate::agents::{Ctx, admission, commands};
+use crate::agents::checks::check_memory::{CheckMemory, Question};
+use crate::agents::checks::check_run::{CheckRequest, CheckRoom};
+use crate::agents::checks::check_worktree::{CheckSetup, CheckWorktree};
+use crate::agents::context::ctx::Seed;
+use crate::agents::{Ctx, life::admission, stock::commands};
 use crate::domain::claim::WantedLease;
 use crate::domain::event::Verified;
 use crate::domain::evidence::CommandEnd;

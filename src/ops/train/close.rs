@@ -3,7 +3,7 @@
 use super::gather::{Rider, is_ready, judge_those, open_agents, riders};
 use super::report::{ItemReport, TrainOutcome};
 use super::{Order, TrainOptions, decide_all, rehearsed};
-use crate::agents::{Ctx, at_work, crash_recovery};
+use crate::agents::{Ctx, life::at_work, upkeep::crash_recovery};
 use crate::domain::{Agent, AgentId, Quoted, State, branch_name, shell};
 use crate::error::{Code, Result};
 use crate::ops::agent_report::AgentRef;

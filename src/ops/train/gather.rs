@@ -1,8 +1,8 @@
 //! Which agents a train takes, judged but for their check commands, and what becomes of each.
 
-use crate::agents::check_memory::known_time;
-use crate::agents::parallel::Queue;
-use crate::agents::{Ctx, Work, at_work, authority, lookup, parallel};
+use crate::agents::checks::check_memory::known_time;
+use crate::agents::context::parallel::Queue;
+use crate::agents::{Ctx, Work, context::parallel, life::at_work, who::authority, who::lookup};
 use crate::domain::finding::verdict_word;
 use crate::domain::{Agent, Isolation, State, branch_name};
 use crate::error::{Code, Error, ErrorFacts, Exit, Remedy, Result};

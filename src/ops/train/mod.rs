@@ -27,7 +27,7 @@ pub use report::{
     TrainTarget,
 };
 
-use crate::agents::authority::require_orchestrator;
+use crate::agents::who::authority::require_orchestrator;
 use crate::agents::work::stacked;
 use crate::agents::{Ctx, Scratch};
 use crate::domain::sandbox::Mode;

@@ -1,9 +1,9 @@
 //! Stacks of agents' work on a target, as commits that no ref names, and landing them.
 
-use crate::agents::branch_swap::moved;
-use crate::agents::scope_guard::Scopes;
+use crate::agents::context::branch_swap::moved;
+use crate::agents::who::scope_guard::Scopes;
 use crate::agents::work::{AsItLands, as_it_lands, simulated};
-use crate::agents::{Ctx, ScopeGuard, authority, projects};
+use crate::agents::{Ctx, ScopeGuard, place::projects, who::authority};
 use crate::domain::event::Verified;
 use crate::domain::evidence::{Conflict, TestBound};
 use crate::domain::project::Projects;

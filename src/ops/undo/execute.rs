@@ -2,10 +2,10 @@
 
 use super::operations::{self, BranchMove, Obstacle, Operation};
 use super::{STEPS, UndoPlan, refusal, require_unblocked};
-use crate::agents::branch_swap::{UnderLock, move_with_worktrees};
-use crate::agents::ctx::Ctx;
-use crate::agents::scratch::Scratch;
-use crate::agents::{names, worktree};
+use crate::agents::context::branch_swap::{UnderLock, move_with_worktrees};
+use crate::agents::context::ctx::Ctx;
+use crate::agents::context::scratch::Scratch;
+use crate::agents::{place::worktree, who::names};
 use crate::domain::State;
 use crate::domain::event::What;
 use crate::domain::id::OperationId;

@@ -18,10 +18,10 @@
 mod execute;
 mod operations;
 
-use crate::agents::at_work;
-use crate::agents::authority::require_orchestrator;
-use crate::agents::branch_swap::{git_on, index_scratch};
-use crate::agents::ctx::Ctx;
+use crate::agents::context::branch_swap::{git_on, index_scratch};
+use crate::agents::context::ctx::Ctx;
+use crate::agents::life::at_work;
+use crate::agents::who::authority::require_orchestrator;
 use crate::domain::agent::Agent;
 use crate::domain::id::OperationId;
 use crate::domain::named::branch_name;
@@ -40,7 +40,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The steps of an undo that moves a branch which is checked out, in order, under the names given to
-/// [`crate::agents::ctx::Seams::reached`].
+/// [`crate::agents::context::ctx::Seams::reached`].
 pub const STEPS: [&str; 7] = ["kept", "locked", "emptied", "written", "indexed", "moved", "undone"];
 
 /// What the caller asked for.

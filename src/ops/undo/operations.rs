@@ -1,7 +1,7 @@
 //! The operations that rows tell of: which there are, what each moved, and which is meant.
 
-use crate::agents::ctx::Ctx;
-use crate::agents::lookup;
+use crate::agents::context::ctx::Ctx;
+use crate::agents::who::lookup;
 use crate::domain::agent::Agent;
 use crate::domain::event::{Event, What};
 use crate::domain::id::{AgentId, OperationId};

@@ -11,11 +11,13 @@
 //! 4. `refs`: the ledger, the mailbox and the keep chain are gone, if asked for.
 //! 5. `files`: `<common dir>/agents` is gone, and so are directories of git that are empty without ours.
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::kept_worktree::KeptWorktree;
-use crate::agents::liveness::Liveness;
+use crate::agents::life::liveness::Liveness;
+use crate::agents::place::kept_worktree::KeptWorktree;
+use crate::agents::who::authority::require_orchestrator;
 use crate::agents::work::stacked;
-use crate::agents::{Ctx, bundle, liveness, lookup, pool, run_repo, worktree};
+use crate::agents::{
+    Ctx, context::run_repo, life::liveness, place::worktree, stock::pool, who::lookup, work::bundle,
+};
 use crate::domain::{Agent, Oid, State, shell};
 use crate::error::{Code, Error, Result};
 use crate::git::config::ConfigFile;
@@ -29,7 +31,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The steps, in order, under the names given to [`crate::agents::ctx::Seams::reached`].
+/// The steps, in order, under the names given to [`crate::agents::context::ctx::Seams::reached`].
 pub const STEPS: [&str; 5] = ["hosts", "pool", "settings", "refs", "files"];
 
 /// What other commands hold while they write, in the order in which they take it.

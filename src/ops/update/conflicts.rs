@@ -11,13 +11,13 @@
 //! commit already nothing but clearing up is left.
 
 use super::{UpdateOptions, UpdatePlan, UpdateReport, UpdateWay, require_in_scope, texts};
-use crate::agents::branch_swap::index_scratch;
-use crate::agents::ctx::Ctx;
-use crate::agents::merge_conflict::UnfinishedMerge;
-use crate::agents::own_checkout::checkout_on_branch;
-use crate::agents::scope_guard::ScopeGuard;
+use crate::agents::context::branch_swap::index_scratch;
+use crate::agents::context::ctx::Ctx;
+use crate::agents::place::worktree::{self, AgentWorktree};
+use crate::agents::upkeep::merge_conflict::UnfinishedMerge;
+use crate::agents::upkeep::own_checkout::checkout_on_branch;
+use crate::agents::who::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
-use crate::agents::worktree::{self, AgentWorktree};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::What;
 use crate::domain::folded_paths::folded;
@@ -32,7 +32,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::ErrorKind;
 
-/// The steps of leaving conflicts, in order, under the names given to [`crate::agents::ctx::Seams::reached`], after those of
+/// The steps of leaving conflicts, in order, under the names given to [`crate::agents::context::ctx::Seams::reached`], after those of
 /// moving files and index.
 pub const CONFLICT_STEPS: [&str; 4] = ["head-written", "conflicts-staged", "left", "noted"];
 

@@ -6,7 +6,7 @@
 
 use super::report::{FindingReport, MergeReport, findings, merge};
 use super::{judged_trees, landing};
-use crate::agents::scope_guard::{SharedLinks, other_names, spell_out_directories};
+use crate::agents::who::scope_guard::{SharedLinks, other_names, spell_out_directories};
 use crate::agents::work::landing_revision;
 use crate::agents::{Ctx, Scratch};
 use crate::domain::evidence::Contract;

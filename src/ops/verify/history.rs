@@ -1,6 +1,6 @@
 //! Where the commits come from, and whose they are.
 
-use crate::agents::{Ctx, lookup};
+use crate::agents::{Ctx, who::lookup};
 use crate::domain::evidence::{BranchHistory, NoWorktree};
 use crate::domain::{Oid, What};
 use crate::error::Result;

@@ -1,9 +1,9 @@
 //! What is judged: the work as trees, with what committing the rest would make of it, and every path that it touches.
 
-use crate::agents::hooks::inspection;
+use crate::agents::upkeep::hooks::inspection;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
-use crate::agents::{AgentWorktree, Ctx, own_checkout, untrusted};
+use crate::agents::{AgentWorktree, Ctx, context::untrusted, upkeep::own_checkout};
 use crate::domain::evidence::{ChangePlace, HeadElsewhere, Touch, WorktreeFacts};
 use crate::domain::{Agent, Change, Oid, shell};
 use crate::error::{Code, Error, Result};

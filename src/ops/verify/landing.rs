@@ -1,7 +1,10 @@
 //! What is judged, and how it would land on the base branch as it is now.
 
 use crate::agents::work::{base_of, left_to_land, tip_of};
-use crate::agents::{AgentWorktree, Ctx, crash_recovery, lookup, own_changes, publish, worktree};
+use crate::agents::{
+    AgentWorktree, Ctx, own_changes, place::worktree, upkeep::crash_recovery, upkeep::publish,
+    who::lookup,
+};
 use crate::domain::evidence::{
     ChangePlace, Conflict, DependencyChange, Landed, Landing, MergeOutcome, NoWorktree,
     RowEvidence, Touch,

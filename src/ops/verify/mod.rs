@@ -23,10 +23,12 @@ mod parts;
 mod report;
 mod reported;
 
-use crate::agents::authority::require_own;
-use crate::agents::bundle::Bundle;
+use crate::agents::who::authority::require_own;
+use crate::agents::work::bundle::{self, Bundle};
 use crate::agents::work::{AsItLands, as_it_lands, base_of, stacked, to_merge};
-use crate::agents::{Ctx, CurrentAgent, ScopeGuard, Scratch, at_work, bundle, lookup, projects};
+use crate::agents::{
+    Ctx, CurrentAgent, ScopeGuard, Scratch, life::at_work, place::projects, who::lookup,
+};
 use crate::domain::evidence::{
     ChangePlace, Commands, Conflict, Contract, LedgerFacts, NoWorktree, RowEvidence,
 };

@@ -1,11 +1,11 @@
 //! The check commands, and the answer of `verify`: `git-agent.verify/2`.
 
-use crate::agents::check_memory::{CheckMemory, Question};
-use crate::agents::check_run::{CheckRequest, CheckRoom};
-use crate::agents::check_worktree::{CheckSetup, CheckWorktree};
-use crate::agents::commands::leased;
+use crate::agents::checks::check_memory::{CheckMemory, Question};
+use crate::agents::checks::check_run::{CheckRequest, CheckRoom};
+use crate::agents::checks::check_worktree::{CheckSetup, CheckWorktree};
+use crate::agents::stock::commands::leased;
 use crate::agents::work::simulated;
-use crate::agents::{Ctx, projects};
+use crate::agents::{Ctx, place::projects};
 use crate::domain::evidence::{Commands, Conflict, Landing, MergeOutcome};
 use crate::domain::finding::verdict_word;
 use crate::domain::sandbox::Mode;

@@ -1,9 +1,9 @@
 //! How a claim is taken, kept alive, and given back with the work that landed.
 
-use crate::agents::authority::require_orchestrator;
-use crate::agents::ctx::Seed;
-use crate::agents::lookup::remote_name;
-use crate::agents::{Ctx, liveness};
+use crate::agents::context::ctx::Seed;
+use crate::agents::who::authority::require_orchestrator;
+use crate::agents::who::lookup::remote_name;
+use crate::agents::{Ctx, life::liveness};
 use crate::domain::claim::{Bid, ClaimMessage, ClaimState, TTLS, bid};
 use crate::domain::named::hex;
 use crate::domain::task::parse_duration;
