@@ -15,8 +15,8 @@
 mod support;
 
 use git_agent::git::Repo;
+use git_agent::store::files::layout;
 use git_agent::store::hooks::{Route, Site, install};
-use git_agent::store::layout;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use support::agents::spawn;

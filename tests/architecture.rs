@@ -39,12 +39,12 @@ const DOORS: &[(&str, &[&str])] = &[
     ("anstream::", &["cli/ui.rs"]),
     ("unsafe ", &[]),
     ("derive(Serialize", &["wire/", "ops/"]),
-    // What changes a ref. A name from a row gets there through `store/agent_branch.rs` alone, which proves whose it is.
+    // What changes a ref. A name from a row gets there through `store/ledger/agent_branch.rs` alone, which proves whose it is.
     (
         ".delete_ref",
         &[
             "git/",
-            "store/agent_branch.rs",
+            "store/ledger/agent_branch.rs",
             // The journal of a spawn of this clone names the branch, and it must still be at the spawn commit.
             "agents/upkeep/half_made.rs",
             "ops/spawn/execute.rs",
@@ -55,12 +55,12 @@ const DOORS: &[(&str, &[&str])] = &[
             "ops/uninstall/",
         ],
     ),
-    (".delete_broken_ref", &["git/", "store/agent_branch.rs", "ops/sync/"]),
+    (".delete_broken_ref", &["git/", "store/ledger/agent_branch.rs", "ops/sync/"]),
     (
         ".swap_ref",
         &[
             "git/",
-            "store/agent_branch.rs",
+            "store/ledger/agent_branch.rs",
             "store/chain/",
             // Its callers move the target of a landing, or the branch that `own_checkout` found to be the agent's.
             "agents/context/branch_swap.rs",
@@ -231,7 +231,7 @@ fn arrows_within(layer: &str) -> BTreeMap<String, BTreeSet<String>> {
         arrows.entry(room_of(file)).or_default();
     }
     let rooms: BTreeSet<String> = arrows.keys().cloned().collect();
-    let prefix = format!("{layer}::");
+    let prefix = format!("{}::", layer.replace('/', "::"));
     for file in &files {
         let own = room_of(file);
         let used = crate_paths(file).into_iter().filter_map(|path| {
@@ -335,6 +335,34 @@ fn verbs_stand_on_few_floors_and_name_few_verbs() {
 fn no_rooms_name_each_other_in_a_circle() {
     for layer in ["agents", "hosts", "store", "proc", "git", "wire", "domain"] {
         floors(&arrows_within(layer));
+    }
+    for layer in IN_ROOMS {
+        for room in arrows_within(layer).into_keys() {
+            floors(&arrows_within(&format!("{layer}/{room}")));
+        }
+    }
+}
+
+/// The layers whose files all stand in rooms.
+const IN_ROOMS: [&str; 2] = ["agents", "store"];
+
+#[test]
+fn a_floor_has_few_rooms_and_hardly_a_loose_file() {
+    for layer in IN_ROOMS {
+        let inside = format!("{layer}/");
+        let names: Vec<String> = files().into_iter().map(|file| file.name).collect();
+        let on_floor = names.iter().filter_map(|name| name.strip_prefix(&inside));
+        let (in_rooms, loose): (Vec<&str>, Vec<&str>) =
+            on_floor.partition(|name| name.contains('/'));
+        let rooms: BTreeSet<&str> =
+            in_rooms.iter().filter_map(|name| name.split('/').next()).collect();
+        // What stands beside a folder of its name is the head of that room.
+        let is_loose = |name: &&&str| {
+            let name = name.trim_end_matches(".rs");
+            name != "mod" && !rooms.contains(name)
+        };
+        let loose: Vec<_> = loose.iter().filter(is_loose).collect();
+        assert!(rooms.len() <= 12 && loose.len() <= 2, "{layer}: {rooms:?}, {loose:?}");
     }
 }
 
@@ -497,7 +525,7 @@ const STARTS_GIT: &[(&str, &str)] = &[
     ("ops/materialize.rs", "in a base and in a new worktree, which no agent has had"),
     ("agents/stock/furnish.rs", "in a warm worktree, which no agent has had"),
     ("agents/place/ignored_files.rs", "in the main worktree"),
-    ("store/keep.rs", "in the common dir"),
+    ("store/chain/keep.rs", "in the common dir"),
 ];
 
 /// What starts git.

@@ -1,6 +1,7 @@
 //! `git agent verify`
 
-use crate::agents::{Ctx, CurrentAgent, place::projects, place::worktree, stock::layered};
+use crate::agents::place::{projects, worktree};
+use crate::agents::{Ctx, CurrentAgent, stock::layered};
 use crate::cli::args::or_current;
 use crate::cli::format::{CopyArgs, with_findings};
 use crate::cli::markdown::{Summary, part_line};

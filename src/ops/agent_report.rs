@@ -11,9 +11,10 @@ use crate::domain::{
 };
 use crate::error::Result;
 use crate::git::Repo;
-use crate::store::leases::HeldLeases;
-use crate::store::place::is_of_this_clone;
-use crate::store::{RecordedPlaces, layout, leases, ledger};
+use crate::store::files::leases::HeldLeases;
+use crate::store::files::place::is_of_this_clone;
+use crate::store::files::{layout, leases};
+use crate::store::{RecordedPlaces, ledger};
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;

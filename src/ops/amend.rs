@@ -12,7 +12,8 @@
 use crate::agents::life::liveness;
 use crate::agents::who::assignment::{Assignment, PromptWish, Workplace};
 use crate::agents::who::scope_guard::{other_controls, spell_out_directories};
-use crate::agents::{Ctx, Scratch, Work, place::worktree, who::authority, who::lookup};
+use crate::agents::who::{authority, lookup};
+use crate::agents::{Ctx, Scratch, Work, place::worktree};
 use crate::domain::scope::{
     Opened, control_files, deny_control_files, effective_denylist, may_meet,
 };
@@ -23,9 +24,9 @@ use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::spawn::{denied, misread, require_matched, unmatched};
-use crate::store::{
-    briefing, keep, layout, ledger, lock, repository_settings, roles, spawn_commit,
-};
+use crate::store::files::{briefing, layout, lock};
+use crate::store::settings::{repository_settings, roles};
+use crate::store::{chain::keep, landing::spawn_commit, ledger};
 use crate::wire::policy::{self, Policy};
 use crate::wire::task_file::{self, TaskWords};
 use serde::Serialize;

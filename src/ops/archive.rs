@@ -10,7 +10,7 @@ use crate::error::{Code, Result};
 use crate::ops::agent_report::rfc3339;
 use crate::ops::mail::{self, MessageReport, Standing};
 use crate::store::mailbox::expire::{self, Expiry};
-use crate::store::{Mailbox, repository_settings};
+use crate::store::{Mailbox, settings::repository_settings};
 use serde::Serialize;
 
 /// A message in an archive.

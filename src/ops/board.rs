@@ -5,8 +5,9 @@
 //! these moved is looked at in full. Edits deep inside a worktree move none of them, so an agent whose log moves is looked
 //! at in full as well, and all are now and then, both as often as keeps that below a small share of the time.
 
+use crate::agents::life::{admission, liveness};
 use crate::agents::place::worktree::WorktreeFiles;
-use crate::agents::{Ctx, life::admission, life::liveness, place::worktree, work};
+use crate::agents::{Ctx, place::worktree, work};
 use crate::domain::bundle::FILES;
 use crate::domain::limits::usd;
 use crate::domain::named::size_text;
@@ -17,7 +18,7 @@ use crate::ops::agent_report::Reporter;
 use crate::ops::list::{ListOptions, ListedAgent, Sort, by_activity, select};
 use crate::ops::show::{DiffCountsReport, diff_counts, last_output};
 use crate::ops::status::{MergeKey, OverlapSet, Places, WorkStatus, conflicts, merge_key, survey};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use chrono::{DateTime, Utc};
 use std::collections::HashMap;
 use std::path::Path;

@@ -7,7 +7,7 @@ use crate::domain::evidence::Contract;
 use crate::domain::judge::judge;
 use crate::domain::{Evidence, Finding, Isolation, ReportRules};
 use crate::error::Result;
-use crate::store::layout;
+use crate::store::files::layout;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 

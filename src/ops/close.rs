@@ -4,17 +4,19 @@
 //! swept is taken away.
 
 use crate::agents::place::worktree::release;
+use crate::agents::upkeep::{crash_recovery, spool};
 use crate::agents::who::authority::{
     append, require_no_agent_above, require_orchestrator, require_own, require_undecided,
 };
 use crate::agents::work::tip_of;
-use crate::agents::{Ctx, CurrentAgent, Work, upkeep::crash_recovery, upkeep::spool, who::lookup};
+use crate::agents::{Ctx, CurrentAgent, Work, who::lookup};
 use crate::domain::report::{AuditVerdict, Audited, standing};
 use crate::domain::{Agent, Move, State, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::status;
-use crate::store::{layout, ledger, lock};
+use crate::store::files::{layout, lock};
+use crate::store::ledger;
 use serde::Serialize;
 
 /// The answer of a command that moves an agent.

@@ -11,11 +11,12 @@
 
 use crate::agents::context::ctx::REPOSITORY_HOOKS;
 use crate::agents::upkeep::own_checkout::own_checkout;
+use crate::agents::upkeep::{crash_recovery, hooks};
 use crate::agents::who::authority::require_orchestrator;
 use crate::agents::work::tip_of;
 use crate::agents::{
-    AgentWorktree, Ctx, ScopeGuard, life::at_work, place::worktree, stock::layered,
-    upkeep::crash_recovery, upkeep::hooks, who::lookup, work,
+    AgentWorktree, Ctx, ScopeGuard, life::at_work, place::worktree, stock::layered, who::lookup,
+    work,
 };
 use crate::domain::folded_paths::folded;
 use crate::domain::violation::Reason;
@@ -25,7 +26,7 @@ use crate::git::changes::Staging;
 use crate::git::commit::ToCommit;
 use crate::git::config::Identities;
 use crate::git::{Checkout, Repo, commit};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::fs;

@@ -5,7 +5,7 @@ use crate::domain::{Agent, Event, Oid, OperationId, What};
 use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::diff::{Detail, DiffSink, Filter};
 use crate::ops::agent_report::BaseReport;
-use crate::store::{layout, spawn_commit};
+use crate::store::{files::layout, landing::spawn_commit};
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use std::collections::BTreeSet;

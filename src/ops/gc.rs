@@ -11,11 +11,9 @@ pub mod expire;
 
 use crate::agents::life::at_work::{forget_prompt, shown_state};
 use crate::agents::place::kept_worktree::KeptWorktree;
+use crate::agents::stock::{frozen, pool};
 use crate::agents::who::authority::{require_orchestrator, require_whole_view};
-use crate::agents::{
-    Ctx, checks::check_worktree, place::worktree, stock::frozen, stock::pool, upkeep::half_made,
-    who::lookup,
-};
+use crate::agents::{Ctx, checks::check_worktree, place::worktree, upkeep::half_made, who::lookup};
 use crate::domain::{Agent, AgentId, Move, Oid, State};
 use crate::error::{Error, Result};
 use crate::git::Tip;
@@ -24,14 +22,13 @@ use crate::ops::agent_report::TargetReport;
 use crate::ops::discard::{self, DiscardOptions, DiscardPlan, NotKept, WorktreeSnapshot};
 use crate::ops::gc::expire::RemoteSweep;
 use crate::ops::status;
-use crate::store::belief::Closed;
-use crate::store::landing_commit::{CommittedWork, FirstParents};
-use crate::store::large_files::LargeFile;
+use crate::store::files::large_files::LargeFile;
+use crate::store::files::place::Journal;
+use crate::store::files::{briefing, fsx, large_files, layout, leases, lock};
 use crate::store::ledger::RecordedLanding;
-use crate::store::place::Journal;
-use crate::store::{
-    OwnBranch, RecordedPlaces, agent_branch, briefing, fsx, large_files, layout, leases, lock,
-};
+use crate::store::ledger::belief::Closed;
+use crate::store::ledger::landing_commit::{CommittedWork, FirstParents};
+use crate::store::{OwnBranch, RecordedPlaces, ledger::agent_branch};
 use expire::{ExpiryPlan, LifeEnd, SalvageItem};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;

@@ -6,7 +6,7 @@ use crate::agents::{Ctx, who::lookup};
 use crate::domain::{Agent, State};
 use crate::error::{Code, Error, Result};
 use crate::store::hooks::Route;
-use crate::store::{hooks, layout};
+use crate::store::{files::layout, hooks};
 use serde::Serialize;
 
 /// The answer of `hooks`.

@@ -5,7 +5,7 @@ use crate::agents::{Ctx, Env};
 use crate::domain::AgentId;
 use crate::hosts;
 use crate::hosts::settings::{Distrust, Registered, Registration};
-use crate::store::fsx;
+use crate::store::files::fsx;
 use std::path::{Path, PathBuf};
 
 /// What is to be known of hosts that look for a project's file only where they are started.

@@ -22,7 +22,7 @@ use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::layer::{is_opaque, is_whiteout};
 use crate::git::{WorktreeLayer, command};
 use crate::ops::agent_report::{AgentReport, Reporter};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, renameat_with, utimensat};
 use serde::Serialize;
 use std::ffi::OsStr;

@@ -14,7 +14,7 @@ use crate::error::{Code, Result};
 use crate::ops::mail::{MessageReport, Standing};
 use crate::store::mailbox::reader::Watch;
 use crate::store::mailbox::{Open, Reader, Wanted};
-use crate::store::{Mailbox, lock};
+use crate::store::{Mailbox, files::lock};
 use serde::Serialize;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -53,10 +53,10 @@ pub struct RoleCard {
 /// built-in ones.
 ///
 /// # Errors
-/// As [`store::roles::load`].
+/// As [`store::settings::roles::load`].
 pub fn roles(repo: &Repo, base: Option<Oid>) -> Result<RolesReport> {
     let set = match base {
-        Some(base) => store::roles::load(repo, base)?,
+        Some(base) => store::settings::roles::load(repo, base)?,
         None => RoleSet::built_in(),
     };
     Ok(RolesReport {

@@ -1,11 +1,9 @@
 //! `show`, `log` and `path`: one agent.
 
+use crate::agents::place::{task_copy, worktree};
 use crate::agents::who::assignment::{Assignment, PromptWish};
 use crate::agents::work::{base_of, tip_of};
-use crate::agents::{
-    Ctx, Scratch, Work, life::liveness, own_changes, place::task_copy, place::worktree,
-    stock::layered, who::lookup,
-};
+use crate::agents::{Ctx, Scratch, Work, life::liveness, own_changes, stock::layered, who::lookup};
 use crate::domain::role::DEFAULT_DENYLIST;
 use crate::domain::scope::control_files;
 use crate::domain::{Agent, AgentId, Event, Glob, Isolation, Oid, State, What};
@@ -15,7 +13,8 @@ use crate::hosts;
 use crate::hosts::output::{Pieces, Shown};
 use crate::ops::agent_report::{self, AgentReport, EventReport, Reporter, rfc3339};
 use crate::ops::status::{self, WorkStatus};
-use crate::store::{Ledger, briefing, fsx, layout, ledger, spawn_commit};
+use crate::store::files::{briefing, fsx, layout};
+use crate::store::{Ledger, landing::spawn_commit, ledger};
 use crate::wire::otlp;
 use crate::wire::policy::Policy;
 use serde::Serialize;

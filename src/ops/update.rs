@@ -19,14 +19,14 @@ mod conflicts;
 
 use crate::agents::context::branch_swap::{index_scratch, swap};
 use crate::agents::context::ctx::Ctx;
+use crate::agents::life::{at_work, liveness};
 use crate::agents::upkeep::merge_conflict::UnfinishedMerge;
 use crate::agents::upkeep::own_checkout::{own_checkout, require_no_clone};
 use crate::agents::who::authority::require_orchestrator;
 use crate::agents::who::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
 use crate::agents::{
-    life::at_work, life::liveness, own_changes, place::worktree, stock::layered,
-    upkeep::crash_recovery, who::lookup,
+    own_changes, place::worktree, stock::layered, upkeep::crash_recovery, who::lookup,
 };
 use crate::domain::agent::{Agent, Move};
 use crate::domain::change::{Baseline, Change, ChangeKind, Difference};
@@ -42,7 +42,7 @@ use crate::git::merge::MergeResult;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::error_report::command_to_go_on;
 use crate::proc::signals::Deferred;
-use crate::store::{facts, target_commits};
+use crate::store::{chain::facts, landing::target_commits};
 use crate::wire::path_text::PathText;
 pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
 use serde::Serialize;

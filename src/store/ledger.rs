@@ -5,16 +5,27 @@
 //! row of an agent is the note on its own spawn commit; a copy that a rebase made, or the pointer on
 //! a landed commit, is not a second row.
 
+pub mod agent_branch;
+pub mod audit;
+pub mod belief;
+mod cache;
+pub mod find;
+pub mod landing_commit;
+mod row;
+pub mod row_index;
+
+use self::belief::{Belief, BeliefDecision, Closed};
+use self::row::{OwnLines, Row, digest};
 use crate::domain::report::AuditVerdict;
 use crate::domain::{Agent, AgentId, Event, Oid, OperationId, Stamp, State, What, redaction};
 use crate::error::{Code, Error, Result};
 use crate::git::notes::{Batch, Put};
 use crate::git::{Commit, Repo, Tip, notes};
-use crate::store::belief::{self, Belief, BeliefDecision, Closed};
 use crate::store::chain::{self, Chain};
+use crate::store::chain::{keep, remote_names};
+use crate::store::files::{layout, lock};
+use crate::store::landing::spawn_commit;
 use crate::store::mailbox::{Mailbox, reader};
-use crate::store::row::{OwnLines, Row, digest};
-use crate::store::{keep, layout, lock, remote_names, spawn_commit};
 use crate::wire::event_line;
 use chrono::{DateTime, NaiveDate, Utc};
 use std::collections::{BTreeMap, BTreeSet};

@@ -291,7 +291,7 @@ fn f4_a_verdict_in_a_file_is_not_believed() {
 
 #[test]
 fn f4_a_forged_merge_brings_nothing_out_of_scope() {
-    use git_agent::store::facts::Facts;
+    use git_agent::store::chain::facts::Facts;
     let agent = with_history();
     let first = agent.verify(&[]);
     assert_eq!(first["merge"]["state"], "clean", "{first}");

@@ -5,7 +5,7 @@ use crate::landing::{ready, stops};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command};
 use crate::verify::Agent;
-use git_agent::store::{layout, lock};
+use git_agent::store::files::{layout, lock};
 use std::path::PathBuf;
 use std::process::Stdio;
 

@@ -6,7 +6,7 @@ use crate::support::agent::{agent_command, answer_of, describe};
 use crate::support::isolated;
 use crate::verify::{Agent, refused};
 use git_agent::domain::AgentId;
-use git_agent::store::{layout, lock};
+use git_agent::store::files::{layout, lock};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

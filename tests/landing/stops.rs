@@ -11,7 +11,7 @@ use git_agent::ops::merge;
 use git_agent::ops::merge::MergeOptions;
 use git_agent::ops::merge::Method;
 use git_agent::ops::merge::STEPS;
-use git_agent::store::{layout, lock};
+use git_agent::store::files::{layout, lock};
 use rustix::process::Signal;
 use std::path::Path;
 use std::sync::Arc;

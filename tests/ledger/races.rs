@@ -7,7 +7,7 @@ use git_agent::domain::event::What;
 use git_agent::domain::oid::Oid;
 use git_agent::git::{Repo, notes};
 use git_agent::store::ledger::Ledger;
-use git_agent::store::{keep, layout};
+use git_agent::store::{chain::keep, files::layout};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

@@ -8,7 +8,7 @@ use git_agent::domain::id::AgentId;
 use git_agent::domain::oid::Oid;
 use git_agent::error::{Code, Error};
 use git_agent::store::ledger::{Ledger, RecordedLanding};
-use git_agent::store::{keep, layout};
+use git_agent::store::{chain::keep, files::layout};
 use std::os::unix::fs::PermissionsExt;
 
 fn spawned() -> What {

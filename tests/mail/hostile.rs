@@ -1,6 +1,6 @@
 use super::{at, open, post, receive};
 use crate::support::TestRepo;
-use git_agent::store::layout::MAIL_REF;
+use git_agent::store::files::layout::MAIL_REF;
 
 /// A message for `b` as another writer may make one.
 fn forged(body: &str, time: &str) -> String {

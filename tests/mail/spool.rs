@@ -2,7 +2,7 @@ use super::{ctx_at, fsck, open};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe, json_of};
 use git_agent::agents::upkeep::spool::post_spool;
-use git_agent::store::layout;
+use git_agent::store::files::layout;
 use git_agent::store::ledger::Ledger;
 use serde_json::Value;
 use std::path::PathBuf;

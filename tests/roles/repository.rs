@@ -49,7 +49,7 @@ fn roles_come_from_the_base_commit_and_not_from_the_worktree() {
         assert!(found.starts_with(start), "{found}");
     }
 
-    let set = store::roles::load(&repo, base).expect("roles");
+    let set = store::settings::roles::load(&repo, base).expect("roles");
     let code = |result: Result<_, Error>| result.map(|_| ()).map_err(|error| error.code());
     assert_eq!(code(set.require_spawnable("reviewer")), Ok(()));
     assert_eq!(code(set.require_spawnable("edit-local")), Err(Code::RoleInvalid));
@@ -114,7 +114,7 @@ fn configuration_renames_and_narrows_a_role_and_never_loosens_it() {
     test.git(["config", "extensions.worktreeConfig", "true"]);
     test.git(["config", "--worktree", "agent.role.explorer.subagentType", "Nearest"]);
     let repo = Repo::open(&test.path()).expect("a repository");
-    let set = store::roles::load(&repo, base).expect("roles");
+    let set = store::settings::roles::load(&repo, base).expect("roles");
 
     assert_eq!(set.get("explorer").expect("valid").subagent_type, "Nearest");
     assert!(!set.get("auditor").expect("valid").spawnable);

@@ -5,7 +5,7 @@ use crate::support::agent::describe;
 use crate::support::{TestRepo, git_in};
 use git_agent::domain::Oid;
 use git_agent::git::Repo;
-use git_agent::store::landed;
+use git_agent::store::landing::landed;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::landing::linked_at;
 use crate::proc::sandbox;
-use crate::store::fsx;
+use crate::store::files::fsx;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -12,7 +12,7 @@ use crate::agents::context::ctx::Ctx;
 use crate::agents::place::hidden_places::open_places;
 use crate::domain::{AgentId, CommandRun, Enforcement, Oid, RequiredChecks};
 use crate::error::Result;
-use crate::store::facts::Facts;
+use crate::store::chain::facts::Facts;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::proc::sandbox::Plan;
 use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
-use crate::store::fsx;
+use crate::store::files::fsx;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};

@@ -7,8 +7,8 @@ use crate::git::config::Identities;
 use crate::git::refs::{REMOTE_COPIES, Swap};
 use crate::git::{Checkout, Repo, Tip};
 use crate::proc::signals::Deferred;
-use crate::store::lock::PATIENCE;
-use crate::store::{fsx, layout};
+use crate::store::files::lock::PATIENCE;
+use crate::store::files::{fsx, layout};
 use std::path::PathBuf;
 
 /// Moves a branch from one commit to another, doing `first` under its lock. Waits for others who have it, as long as

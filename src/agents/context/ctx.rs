@@ -3,7 +3,7 @@
 
 mod env;
 
-use crate::agents::{context::run_repo, context::untrusted};
+use crate::agents::context::{run_repo, untrusted};
 use crate::domain::path::PlaceNames;
 use crate::domain::{AgentId, OperationId};
 use crate::error::{Code, Error, Result};
@@ -14,7 +14,8 @@ use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::{Checkout, Repo};
 use crate::proc;
 use crate::proc::sandbox::Kernel;
-use crate::store::{Ledger, fsx, layout, lock};
+use crate::store::Ledger;
+use crate::store::files::{fsx, layout, lock};
 use chrono::{DateTime, Utc};
 pub use env::{Env, HOOK_DEPTH, HOOK_HOMES, OUTPUT_FILE, REPOSITORY_HOOKS, WITHIN_HOOK};
 use std::cell::RefCell;

@@ -34,7 +34,7 @@ use crate::domain::{AgentId, Oid};
 use crate::error::{IoContext, Result};
 use crate::git::files::admin_dir::{MODULES, STAND_IN};
 use crate::git::{Repo, WorktreeLayer};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -3,7 +3,7 @@
 use crate::agents::context::ctx::Ctx;
 use crate::error::{Code, Error, Result};
 use crate::git::files::temporary::{self, TemporaryDirectory};
-use crate::store::layout;
+use crate::store::files::layout;
 use std::path::{Path, PathBuf};
 
 /// The command with which temporary files go elsewhere.

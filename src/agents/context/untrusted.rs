@@ -9,7 +9,7 @@
 use crate::domain::branch_name;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Checkout, Repo};
-use crate::store::layout;
+use crate::store::files::layout;
 use std::path::Path;
 
 pub use crate::git::changes::gitlinks;

@@ -14,9 +14,9 @@ use crate::agents::life::host_session::{self, SessionRecord};
 use crate::agents::{life::liveness, place::worktree};
 use crate::domain::{Agent, State};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::store::lock::Guard;
+use crate::store::files::lock::Guard;
+use crate::store::files::{briefing, layout, lock};
 use crate::store::mailbox::reader;
-use crate::store::{briefing, layout, lock};
 use crate::system::Occupant;
 use std::path::Path;
 

@@ -13,7 +13,7 @@ use crate::domain::{Agent, AgentId, HostSession, Run, What};
 use crate::error::{Code, Error, Result};
 use crate::hosts::output::Told;
 use crate::hosts::{self, Host};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use crate::system::{Occupant, Process};
 use sha2::{Digest, Sha256};
 use std::fs;

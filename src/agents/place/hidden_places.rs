@@ -9,7 +9,7 @@ use crate::domain::sandbox::{Level, Namespaces};
 use crate::domain::{AgentId, Fence, LayerMount};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::WORKTREE_DIR;
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -5,12 +5,12 @@
 //! original, by which build tools know what is up to date. Blocks are shared where the file system can do that.
 
 use crate::agents::context::ctx::Ctx;
-use crate::agents::{context::parallel, context::untrusted};
+use crate::agents::context::{parallel, untrusted};
 use crate::domain::named::short_hex;
 use crate::domain::{Glob, RepoPath, Scope};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use crate::system;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -13,7 +13,7 @@ use crate::error::{Code, Result};
 use crate::git::salvage::{beside, write_admin, write_files_as_they_are, write_work};
 use crate::git::uncommitted::{SeenWorktree, Trees};
 use crate::git::{Commit, uncommitted};
-use crate::store::keep;
+use crate::store::chain::keep;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::path::Path;

@@ -8,7 +8,7 @@ use crate::domain::project::Projects;
 use crate::domain::{Oid, RequiredChecks};
 use crate::error::Result;
 use crate::git::Repo;
-use crate::store::{repository_settings, roles};
+use crate::store::settings::{repository_settings, roles};
 use crate::wire::policy::Policy;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

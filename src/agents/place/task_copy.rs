@@ -10,7 +10,8 @@ use crate::domain::diagnostic::{Field, Located};
 use crate::domain::dna::Dna;
 use crate::domain::{Agent, TaskDraft};
 use crate::error::{Code, Error, Result};
-use crate::store::{briefing, fsx, layout, spawn_commit};
+use crate::store::files::{briefing, fsx, layout};
+use crate::store::landing::spawn_commit;
 use crate::wire::policy::Policy;
 use crate::wire::task_file;
 

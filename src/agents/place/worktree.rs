@@ -8,9 +8,9 @@ use crate::git::files::admin_dir::{belongs_to, leads_to, named_by, stood_in_for}
 use crate::git::worktree::set_lock;
 use crate::git::{Repo, WorktreeLayer, populate};
 use crate::hosts::WORKTREE_DIR;
-use crate::store::{
-    RecordedPlaces, added, fsx, layout, leases, repository_settings, roles, spawn_commit,
-};
+use crate::store::files::{added, fsx, layout, leases};
+use crate::store::settings::{repository_settings, roles};
+use crate::store::{RecordedPlaces, landing::spawn_commit};
 use std::fs;
 use std::path::Component::Normal;
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@
 use crate::agents::context::ctx::Ctx;
 use crate::agents::{context::untrusted, stock::frozen};
 use crate::error::{IoContext, Result};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -26,7 +26,7 @@ use crate::git::WorktreeLayer;
 use crate::git::files::layer::{BaseSums, IndexStamp};
 use crate::git::uncommitted::{is_plain_index, rules_files, unsplit_index, untracked_names};
 use crate::hosts::WORKTREE_DIR;
-use crate::store::{fsx, layout, lock};
+use crate::store::files::{fsx, layout, lock};
 use crate::system::is_younger;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, Permissions};

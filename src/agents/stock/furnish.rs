@@ -11,7 +11,7 @@ use crate::domain::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::{NewWorktree, command};
 use crate::hosts::WORKTREE_DIR;
-use crate::store::{added, layout, lock};
+use crate::store::files::{added, layout, lock};
 use crate::wire::journal::SlotRecord;
 use std::ffi::OsStr;
 use std::fs;

@@ -24,7 +24,7 @@ pub(crate) use crate::git::files::layer::ORDINARY;
 use crate::git::files::layer::{LayerRecord, WorktreeLayer};
 use crate::git::uncommitted::{copy_rules, index_of_copies};
 use crate::proc::sandbox;
-use crate::store::{fsx, layout, lock};
+use crate::store::files::{fsx, layout, lock};
 use rustix::io::{FdFlags, fcntl_setfd};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT};
 use signal_hook::flag;

@@ -35,7 +35,7 @@ use crate::git::landing::linked_at;
 use crate::git::uncommitted::Uncommitted;
 use crate::hosts::WORKTREE_DIR;
 use crate::proc::launch;
-use crate::store::{fsx, layout, lock};
+use crate::store::files::{fsx, layout, lock};
 use crate::wire::journal::SlotRecord;
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};

@@ -24,7 +24,8 @@ use crate::git::files::untrusted;
 use crate::git::worktree::own_repository::{
     OwnCommit, OwnHistory, OwnRepository, own_repository_in, take_place_of_pointer, write_histories,
 };
-use crate::store::{fsx, hooks, layout, lock, place};
+use crate::store::files::{fsx, layout, lock, place};
+use crate::store::hooks;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -2,17 +2,18 @@
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::context::run_repo::RunRepo;
+use crate::agents::life::host_session;
 use crate::agents::life::liveness::{self, Liveness};
 use crate::agents::upkeep::spool::{has_unheard_answer, post_spool};
-use crate::agents::{life::host_session, upkeep::clone, upkeep::publish};
+use crate::agents::upkeep::{clone, publish};
 use crate::domain::event::Exited;
 use crate::domain::run::Outcome;
 use crate::domain::{Agent, HostSession, Move, What};
 use crate::error::{Code, Result};
 use crate::git::files::lock_file;
 use crate::proc::supervisor;
-use crate::store::lock::Guard;
-use crate::store::{briefing, layout};
+use crate::store::files::lock::Guard;
+use crate::store::files::{briefing, layout};
 
 /// A run that is dead no longer.
 #[derive(Debug)]

@@ -1,12 +1,13 @@
 //! The worktree of an agent as something that a commit or a merge can be made in.
 
 use crate::agents::context::ctx::Ctx;
-use crate::agents::{place::worktree, upkeep::clone, upkeep::publish};
+use crate::agents::place::worktree;
+use crate::agents::upkeep::{clone, publish};
 use crate::domain::{Agent, Oid, branch_name, shell};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, Repo, Tip, landing};
-use crate::store::{agent_branch, layout};
+use crate::store::{files::layout, ledger::agent_branch};
 
 /// The agent's worktree, on the agent's branch and in the middle of nothing.
 ///

@@ -15,9 +15,9 @@ use crate::git::worktree::own_repository::{
     OwnCommit, OwnHistory, own_repository_in, write_histories,
 };
 use crate::proc::launch;
+use crate::store::files::{fsx, layout, lock, place};
 use crate::store::mailbox::spool::Taken;
 use crate::store::mailbox::{Mailbox, Nonce, Reader, reader, spool as mailbox_spool};
-use crate::store::{fsx, layout, lock, place};
 use crate::wire::message::payload;
 use crate::wire::message::spooled::{self, Content, Declared, Received, Spooled};
 use crate::wire::request::SpooledRequest;

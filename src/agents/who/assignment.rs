@@ -10,8 +10,8 @@
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::context::real_path::for_display;
+use crate::agents::place::{projects, task_copy, worktree};
 use crate::agents::who::persona::{self, CharacterWish};
-use crate::agents::{place::projects, place::task_copy, place::worktree};
 use crate::domain::glob::Reach;
 use crate::domain::persona::Character;
 use crate::domain::prompt::Brief;
@@ -21,7 +21,8 @@ use crate::domain::{Agent, AgentId, Glob, Oid, Role, Task, redaction};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, populate};
 use crate::hosts;
-use crate::store::{layout, repository_settings, roles, spawn_commit};
+use crate::store::settings::{repository_settings, roles};
+use crate::store::{files::layout, landing::spawn_commit};
 use crate::wire::policy::Policy;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

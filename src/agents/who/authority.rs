@@ -11,7 +11,7 @@ use crate::domain::{
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Tip;
 use crate::git::files::admin_dir::{admin_dir_of_clone, stood_in_for};
-use crate::store::{ledger, spawn_commit};
+use crate::store::{landing::spawn_commit, ledger};
 use crate::system::Process;
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,7 @@ use crate::domain::{Agent, AgentId};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::{admin_dir_of_clone, clone_name};
-use crate::store::{Ledger, layout, spawn_commit};
+use crate::store::{Ledger, files::layout, landing::spawn_commit};
 use crate::wire::policy::Policy;
 use std::fs;
 use std::path::{Path, PathBuf};

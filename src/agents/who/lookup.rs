@@ -6,9 +6,9 @@ use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::refs::Tip;
-use crate::store::find::ambiguous;
 use crate::store::ledger::Ledger;
-use crate::store::{agent_branch, layout};
+use crate::store::ledger::find::ambiguous;
+use crate::store::{files::layout, ledger::agent_branch};
 use std::fs;
 use std::path::Path;
 

@@ -11,7 +11,7 @@ use crate::domain::{Agent, Isolation, Oid};
 use crate::error::{IoContext, Result};
 use crate::git::tree::{Entry, FILE};
 use crate::git::{Identity, NewCommit, Repo, WorktreeLayer};
-use crate::store::{keep, layout, spawn_commit};
+use crate::store::{chain::keep, files::layout, landing::spawn_commit};
 use crate::wire::policy::Policy;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;

@@ -17,10 +17,10 @@ use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::merge::Merge;
-use crate::store::landed;
-use crate::store::replay::goes_on_from;
-use crate::store::spawn_commit;
-use crate::store::target_commits::TargetMessages;
+use crate::store::landing::landed;
+use crate::store::landing::replay::goes_on_from;
+use crate::store::landing::spawn_commit;
+use crate::store::landing::target_commits::TargetMessages;
 
 /// The trailer that tells such a commit from every other. It names the commit that the changes were made on.
 const TRAILER: &str = "Agent-Changes-Of";

@@ -14,9 +14,9 @@ use crate::domain::{Agent, Oid, State, What};
 use crate::error::{Code, Result};
 use crate::git::Repo;
 use crate::git::repo::Resolved;
-use crate::store::replay::Replay;
-use crate::store::spawn_commit::AGENTS_BRANCHES;
-use crate::store::{landed, replay};
+use crate::store::landing::replay::Replay;
+use crate::store::landing::spawn_commit::AGENTS_BRANCHES;
+use crate::store::landing::{landed, replay};
 
 /// Where work that was built upon another agent's lands.
 pub(crate) struct Aim<'a> {

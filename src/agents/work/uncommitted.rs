@@ -11,7 +11,7 @@ use crate::error::{IoContext, Result};
 use crate::git::changes::{Glance, Staging};
 use crate::git::uncommitted;
 use crate::git::uncommitted::{Uncommitted, glance};
-use crate::store::{self, agent_branch, fsx, spawn_commit};
+use crate::store::{self, files::fsx, landing::spawn_commit, ledger::agent_branch};
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ pub(crate) fn without_baseline(
     let is_dropping =
         |change: &Change| change.kind == ChangeKind::Untracked && work::is_dropping(&change.path);
     changes.retain(|change| !is_dropping(change));
-    let Some(known) = store::facts::of_agent(&ctx.repo, agent)? else {
+    let Some(known) = store::chain::facts::of_agent(&ctx.repo, agent)? else {
         return Ok(changes);
     };
     // Only where a path of the set-up changed again are the contents compared, which costs a whole

@@ -14,7 +14,7 @@ use crate::domain::{Agent, BundleRule, Change, ChangeKind, Isolation, Oid, Viola
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
-use crate::store::layout;
+use crate::store::files::layout;
 use crate::wire::path_text::PathText;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;

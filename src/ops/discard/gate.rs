@@ -1,10 +1,9 @@
 //! What there is of an agent in this clone, the proof that it is the agent's, and what keeps it from going.
 
 use crate::agents::context::untrusted::WorktreeView;
+use crate::agents::context::{scratch, untrusted};
 use crate::agents::work::recorded_tip;
-use crate::agents::{
-    Ctx, context::scratch, context::untrusted, life::liveness, place::worktree, who::lookup,
-};
+use crate::agents::{Ctx, life::liveness, place::worktree, who::lookup};
 use crate::domain::{Agent, Isolation, Oid, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::ignore::Rules;
@@ -15,7 +14,8 @@ use crate::git::worktree::WorktreeCache;
 use crate::git::worktree::own_repository::own_repository_in;
 use crate::git::{Repo, Tip, WorktreeLayer};
 use crate::ops::discard::DiscardOptions;
-use crate::store::{OwnBranch, RecordedPlaces, fsx, layout, spawn_commit};
+use crate::store::files::{fsx, layout};
+use crate::store::{OwnBranch, RecordedPlaces, landing::spawn_commit};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! that stop the process there:
 //!
 //! 1. `aside`: the worktree bears a hidden name beside its own. Only now it is looked at. Files that are too long to be read are
-//!    moved out of it ([`crate::store::large_files`]).
+//!    moved out of it ([`crate::store::files::large_files`]).
 //! 2. `kept`: tip, salvage, bundle and what only reflogs still name hang on the keep chain, by one append.
 //! 3. `salvaged`: the row names them.
 //! 4. `proven`: what was kept still has the very bytes, and no directory has got or lost a name; where several agents go, every
@@ -40,19 +40,19 @@ mod gate;
 mod remove;
 mod salvage;
 
+use crate::agents::upkeep::{clone, crash_recovery};
 use crate::agents::who::authority::require_orchestrator;
 use crate::agents::who::lookup::clone_id;
 use crate::agents::{
-    Ctx, Scratch, context::run_repo, place::worktree, stock::layered, upkeep::clone,
-    upkeep::crash_recovery, who::lookup,
+    Ctx, Scratch, context::run_repo, place::worktree, stock::layered, who::lookup,
 };
 use crate::domain::{Agent, Move, Oid, State};
 use crate::error::{Code, Error, Result};
 use crate::ops::agent_report::{AgentReport, Reporter, rfc3339};
 use crate::ops::discard::salvage::Salvage;
 use crate::proc::launch;
-use crate::store::large_files::LargeFile;
-use crate::store::{fsx, large_files, layout};
+use crate::store::files::large_files::LargeFile;
+use crate::store::files::{fsx, large_files, layout};
 use crate::wire::path_text::PathText;
 pub use batch::discard_each;
 pub(in crate::ops) use batch::execute_each;

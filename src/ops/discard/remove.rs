@@ -19,10 +19,11 @@ use crate::ops::discard::salvage::{Salvage, keep_submodules, since_here};
 use crate::ops::discard::{
     DiscardOptions, DiscardPlan, DiscardReport, WorktreeSnapshot, plan_for, tip_of,
 };
-use crate::store::large_files::LargeFile;
-use crate::store::lock::Guard;
+use crate::store::files::large_files::LargeFile;
+use crate::store::files::lock::Guard;
+use crate::store::files::{briefing, fsx, large_files, layout, leases, lock};
 use crate::store::mailbox::reader;
-use crate::store::{Ledger, OwnBranch, briefing, fsx, keep, large_files, layout, leases, lock};
+use crate::store::{Ledger, OwnBranch, chain::keep};
 use std::convert::Infallible;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

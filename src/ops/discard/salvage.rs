@@ -1,7 +1,8 @@
 //! Takes everything of a site that no ref will name any more, and keeps it.
 
 use crate::agents::context::untrusted::gitlinks;
-use crate::agents::{Ctx, context::scratch, context::untrusted, who::lookup, work, work::bundle};
+use crate::agents::context::{scratch, untrusted};
+use crate::agents::{Ctx, who::lookup, work, work::bundle};
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
@@ -14,8 +15,9 @@ use crate::git::uncommitted::{SeenWorktree, Trees};
 use crate::git::{Commit, uncommitted};
 use crate::ops::discard::gate::{OwnFiles, Place, Reading, Remains, bundle_dir, real_directory};
 use crate::ops::discard::{DiscardOptions, NotKept, tip_of};
-use crate::store::keep::Keeping;
-use crate::store::{OwnBranch, fsx, large_files, layout};
+use crate::store::OwnBranch;
+use crate::store::chain::keep::Keeping;
+use crate::store::files::{fsx, large_files, layout};
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::git::{Tip, command};
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
-use crate::store::spawn_commit::NONCE;
-use crate::store::{agent_branch, chain, layout};
+use crate::store::landing::spawn_commit::NONCE;
+use crate::store::{chain, files::layout, ledger::agent_branch};
 use std::collections::HashSet;
 use std::path::Path;
 

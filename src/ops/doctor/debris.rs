@@ -3,11 +3,10 @@
 //! been handed to an agent, and what replaces a file is not that file yet.
 
 use crate::agents::Ctx;
+use crate::agents::life::{at_work, liveness};
 use crate::agents::place::kept_worktree::KeptWorktree;
-use crate::agents::{
-    context::untrusted, life::at_work, life::liveness, place::worktree, stock::layered,
-    stock::pool as slots, upkeep::half_made,
-};
+use crate::agents::stock::{layered, pool as slots};
+use crate::agents::{context::untrusted, place::worktree, upkeep::half_made};
 use crate::domain::Agent;
 use crate::domain::diagnosis::Sign;
 use crate::domain::named::size_text;
@@ -17,7 +16,7 @@ use crate::hosts::WORKTREE_DIR;
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::pool;
-use crate::store::{briefing, fsx, layout, lock};
+use crate::store::files::{briefing, fsx, layout, lock};
 use crate::system::Holders;
 use chrono::{DateTime, TimeDelta, Utc};
 use std::collections::BTreeSet;

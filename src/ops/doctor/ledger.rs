@@ -13,9 +13,10 @@ use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{DOCTOR, DoctorFinding};
 use crate::ops::error_report::remedy_command;
 use crate::store::chain::recovery::{self, Condition};
-use crate::store::landed::landed_at;
+use crate::store::files::{layout, lock};
+use crate::store::landing::landed::landed_at;
 use crate::store::ledger::{self, LEFT_BEHIND};
-use crate::store::{Chain, chain, keep, layout, lock};
+use crate::store::{Chain, chain, chain::keep};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 pub(super) fn examine(ctx: &Ctx, survey: &Survey) -> Result<Vec<DoctorFinding>> {

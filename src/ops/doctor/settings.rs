@@ -17,7 +17,7 @@ use crate::ops::doctor::survey::Survey;
 use crate::ops::host_trust;
 use crate::ops::install_shell::{self, PageState};
 use crate::ops::{hooks, usage};
-use crate::store::{added, layout, lock};
+use crate::store::files::{added, layout, lock};
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,9 +4,9 @@
 use crate::agents::life::liveness::Liveness;
 use crate::agents::stock::commands::in_one_line;
 use crate::agents::upkeep::half_made::sweep;
+use crate::agents::upkeep::{crash_recovery, publish};
 use crate::agents::{
     Ctx, checks::check_worktree, context::untrusted, life::liveness, place::worktree,
-    upkeep::crash_recovery, upkeep::publish,
 };
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, Move, State, What, shell};
@@ -16,8 +16,9 @@ use crate::git::worktree::{Worktree, set_lock};
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::worktrees::led_away;
-use crate::store::place::Journal;
-use crate::store::{RecordedPlaces, fsx, layout, lock};
+use crate::store::RecordedPlaces;
+use crate::store::files::place::Journal;
+use crate::store::files::{fsx, layout, lock};
 use crate::system;
 use rustix::process::Pid;
 use std::fs;

@@ -6,8 +6,9 @@ use crate::git::program;
 use crate::git::program::Version;
 use crate::git::worktree::Worktree;
 use crate::ops::install_shell::ShellFile;
-use crate::store::place::is_of_this_clone;
-use crate::store::{RecordedPlaces, layout, lock};
+use crate::store::RecordedPlaces;
+use crate::store::files::place::is_of_this_clone;
+use crate::store::files::{layout, lock};
 use std::path::PathBuf;
 
 /// The repository at one moment.

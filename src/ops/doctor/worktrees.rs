@@ -6,9 +6,8 @@
 //! kill leaves one in which every file seems to be deleted. One that an interrupted discard has put aside gets
 //! its name back, unless all of it was kept already: then the discard is completed. All give up where a process works for the agent, such as a discard.
 
-use crate::agents::{
-    Ctx, context::untrusted, place::worktree, stock::layered, upkeep::clone, upkeep::hooks,
-};
+use crate::agents::upkeep::{clone, hooks};
+use crate::agents::{Ctx, context::untrusted, place::worktree, stock::layered};
 use crate::domain::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
 use crate::error::{Code, IoContext, Remedy, Result};
@@ -20,7 +19,8 @@ use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
 use crate::ops::error_report::remedy_command;
 use crate::ops::rescue::from_index;
-use crate::store::{OwnBranch, agent_branch, fsx, large_files, layout, lock};
+use crate::store::files::{fsx, large_files, layout, lock};
+use crate::store::{OwnBranch, ledger::agent_branch};
 use std::fs::{self, Permissions};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;

@@ -9,18 +9,21 @@
 //! rest is git's to collect, once the chain's own reflog has expired.
 
 use crate::agents::context::histories::{Histories, landed_there};
+use crate::agents::life::{at_work, liveness};
 use crate::agents::who::lookup::remote_name;
 use crate::agents::work::has_commits_since;
 use crate::agents::work::uncommitted::beside_landed;
-use crate::agents::{AgentWorktree, Ctx, life::at_work, life::liveness, place::worktree};
+use crate::agents::{AgentWorktree, Ctx, place::worktree};
 use crate::domain::{Agent, Oid, State, What, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::refs::remote::{self, PushManner, RefChange, RefPush};
 use crate::ops::gc::GcOptions;
 use crate::ops::status;
-use crate::store::belief::Closed;
-use crate::store::keep::Passing;
-use crate::store::{agent_branch, keep, landed, layout, lock, place, spawn_commit};
+use crate::store::chain::keep::Passing;
+use crate::store::files::{layout, lock, place};
+use crate::store::landing::{landed, spawn_commit};
+use crate::store::ledger::belief::Closed;
+use crate::store::{chain::keep, ledger::agent_branch};
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};

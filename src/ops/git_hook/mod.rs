@@ -19,7 +19,7 @@ use crate::git::{Tip, commit};
 use crate::ops::host_trust;
 use crate::proc::launch;
 use crate::store::hooks::Site;
-use crate::store::{hooks, layout};
+use crate::store::{files::layout, hooks};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;

@@ -9,7 +9,7 @@ use crate::agents::{CurrentAgent, Env};
 use crate::domain::ToolCall;
 use crate::domain::tool_call::HookEvent;
 use crate::ops::host_hook::own_place;
-use crate::store::fsx;
+use crate::store::files::fsx;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;

@@ -20,7 +20,7 @@ use crate::agents::who::current::CurrentAgent;
 use crate::domain::tool_call::ToolCall;
 pub use crate::ops::host_hook::session::stop;
 pub use crate::ops::host_hook::worktree::subagent_start;
-use crate::store::layout;
+use crate::store::files::layout;
 use call_claim::CallClaim;
 pub use post_tool::post_tool;
 pub use pre_tool::{pre_tool, refusal};

@@ -25,8 +25,8 @@ use crate::ops::host_hook::CallClaim;
 use crate::ops::host_hook::session::note;
 use crate::ops::host_hook::{directory_of, own_place, whereabouts};
 use crate::ops::mail::MessageReport;
+use crate::store::files::{fsx, layout};
 use crate::store::mailbox::{Mailbox, Open, Reader};
-use crate::store::{fsx, layout};
 use std::collections::{BTreeMap, HashMap};
 
 /// How many offending paths a reason lists.

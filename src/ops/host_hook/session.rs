@@ -17,7 +17,7 @@ use crate::git::Repo;
 use crate::ops::host_hook::{CallClaim, directory_of, own_place, whereabouts, worktree};
 use crate::ops::mail::MessageReport;
 use crate::ops::verify::{self, Recording, VerifyOptions};
-use crate::store::fsx;
+use crate::store::files::fsx;
 use crate::store::mailbox::{Mailbox, Reader};
 use serde_json::Value;
 use std::fs;

@@ -12,10 +12,10 @@
 //! that were made for a host and left unused.
 
 use crate::agents::context::ctx::{Ctx, Env, Seams};
+use crate::agents::context::untrusted;
+use crate::agents::place::{kept_worktree, worktree};
 use crate::agents::who::current::CurrentAgent;
-use crate::agents::{
-    context::untrusted, place::kept_worktree, place::worktree, who::authority, who::lookup,
-};
+use crate::agents::who::{authority, lookup};
 use crate::domain::agent::{Agent, State};
 use crate::domain::event::{Isolation, What};
 use crate::domain::id::{AgentId, AgentName};
@@ -39,8 +39,9 @@ use crate::ops::host_hook::session::{home_of, session_start};
 use crate::ops::host_hook::{directory_of, whereabouts};
 use crate::ops::spawn::{self, SpawnOptions};
 use crate::ops::status;
+use crate::store::files::{added, briefing, fsx, layout, lock};
 use crate::store::ledger::Ledger;
-use crate::store::{added, briefing, fsx, layout, lock, repository_settings, roles};
+use crate::store::settings::{repository_settings, roles};
 use crate::wire::task_file::{self, TaskWords};
 use serde_json::Value;
 use std::ffi::OsStr;

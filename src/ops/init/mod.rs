@@ -15,7 +15,7 @@ use crate::git::config::Setting;
 use crate::hosts::settings::{HostWorktrees, Registration, Removal};
 use crate::hosts::{self, settings as host_settings};
 use crate::ops::host_trust;
-use crate::store::{added, fsx, layout, lock};
+use crate::store::files::{added, fsx, layout, lock};
 use crate::wire::messenger_config::{self, section};
 pub use proposal::{Proposal, ProposedPart};
 use serde::Serialize;

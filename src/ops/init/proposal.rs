@@ -9,7 +9,7 @@ use crate::domain::repository_settings::PATH;
 use crate::error::Result;
 use crate::git::files::untrusted;
 use crate::hosts::{self, Host};
-use crate::store::fsx;
+use crate::store::files::fsx;
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;

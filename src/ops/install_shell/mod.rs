@@ -10,7 +10,7 @@ use crate::domain::named::named;
 use crate::error::{Code, Error, Result};
 use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
-use crate::store::fsx;
+use crate::store::files::fsx;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -14,7 +14,7 @@ use crate::agents::{Ctx, who::lookup};
 use crate::domain::named::named;
 use crate::domain::{Agent, State};
 use crate::error::{Code, Result};
-use crate::store::{layout, roles};
+use crate::store::{files::layout, settings::roles};
 use globset::GlobMatcher;
 use serde::Serialize;
 use std::cmp::Reverse;

@@ -5,14 +5,13 @@ use crate::agents::checks::check_worktree::{CheckSetup, CheckWorktree};
 use crate::agents::context::branch_swap::{
     UnderLock, index_scratch, move_with_worktrees, moved, swap,
 };
+use crate::agents::life::{at_work, liveness};
 use crate::agents::stock::commands::{in_one_line, run_hook_of};
 use crate::agents::upkeep::own_checkout::require_own_branch;
 use crate::agents::upkeep::spool::{Notice, notify};
+use crate::agents::upkeep::{clone, publish};
 use crate::agents::work::{landed_at_work, simulated, stacked};
-use crate::agents::{
-    Ctx, life::at_work, life::liveness, place::worktree, stock::commands, upkeep::clone,
-    upkeep::publish,
-};
+use crate::agents::{Ctx, place::worktree, stock::commands};
 use crate::domain::repository_settings::HookMoment;
 use crate::domain::sandbox::Mode;
 use crate::domain::{Agent, AgentId, CommandRun, Move, Oid, State, What};
@@ -24,10 +23,11 @@ use crate::ops::merge::{
     LandingReport, LandingState, MergePlan, Method, hold, land_alone, remote, untold,
 };
 use crate::proc::signals::Deferred;
+use crate::store::files::lock::Guard;
+use crate::store::files::{fsx, layout, lock};
 use crate::store::ledger::RecordedLanding;
-use crate::store::lock::Guard;
 use crate::store::mailbox::reader;
-use crate::store::{Ledger, fsx, keep, layout, lock, spawn_commit};
+use crate::store::{Ledger, chain::keep, landing::spawn_commit};
 use std::cell::Cell;
 
 /// The steps of a landing of uncommitted work on a branch that is checked out.

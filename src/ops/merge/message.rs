@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::commit;
 use crate::ops::merge::Method;
 use crate::ops::merge::plan::MergePlan;
-use crate::store::spawn_commit::NONCE;
+use crate::store::landing::spawn_commit::NONCE;
 use crate::store::{Ledger, ledger};
 use std::collections::BTreeSet;
 

@@ -17,10 +17,11 @@ use crate::ops::merge::{
     remote, require_changes, require_nothing_staged, require_start,
 };
 use crate::ops::verify::{self, Recording, VerifyOptions};
-use crate::store::landing_commit::{CommittedWork, FirstParents};
-use crate::store::{
-    Ledger, agent_branch, landed, layout, lock, repository_settings, roles, spawn_commit,
-};
+use crate::store::files::{layout, lock};
+use crate::store::landing::{landed, spawn_commit};
+use crate::store::ledger::landing_commit::{CommittedWork, FirstParents};
+use crate::store::settings::{repository_settings, roles};
+use crate::store::{Ledger, ledger::agent_branch};
 use std::collections::BTreeSet;
 
 /// One landing, ready to be carried out.

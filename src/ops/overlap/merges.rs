@@ -9,7 +9,7 @@ use crate::domain::named::named;
 use crate::error::{Error, Result};
 use crate::git::merge::Merge;
 use crate::git::{MergeResult, Repo};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use crate::wire::path_text::PathText;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

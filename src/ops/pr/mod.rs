@@ -16,15 +16,13 @@ use crate::agents::context::histories::landed_there;
 use crate::agents::forge::{self, ForgeClient};
 use crate::agents::place::projects::owners_in;
 use crate::agents::place::worktree::AgentWorktree;
+use crate::agents::place::{task_copy, worktree};
 use crate::agents::upkeep::own_checkout::require_own_branch;
 use crate::agents::who::authority::require_orchestrator;
 use crate::agents::who::lookup::{self, remote_name};
 use crate::agents::work::uncommitted::beside_landed;
 use crate::agents::work::{squashed_below, stacked, tip_of};
-use crate::agents::{
-    life::at_work, own_changes, place::task_copy, place::worktree, stock::layered,
-    upkeep::crash_recovery,
-};
+use crate::agents::{life::at_work, own_changes, stock::layered, upkeep::crash_recovery};
 use crate::domain::agent::Agent;
 use crate::domain::finding::Verdict;
 use crate::domain::forge::Forge;
@@ -40,9 +38,9 @@ use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::merge::{self, MergeOptions, require_changes, require_start};
 use crate::ops::sync::{self, claim};
 use crate::ops::verify::{self, VerifyOptions};
-use crate::store::agent_branch::AGENTS_BRANCHES;
-use crate::store::replay::{self, Replay};
-use crate::store::spawn_commit;
+use crate::store::landing::replay::{self, Replay};
+use crate::store::landing::spawn_commit;
+use crate::store::ledger::agent_branch::AGENTS_BRANCHES;
 use crate::wire::policy::LandsOn;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;

@@ -13,7 +13,7 @@ use crate::domain::quoted::{beginning, quoted, visible_line};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::pr::{PrPlan, short};
 use crate::store::mailbox::{Mailbox, Nonce, spool};
-use crate::store::repository_settings;
+use crate::store::settings::repository_settings;
 use crate::wire::message::payload;
 use chrono::TimeDelta;
 use serde_json::json;

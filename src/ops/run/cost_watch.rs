@@ -1,7 +1,8 @@
 //! Ends a run when its session has cost what it may, as far as its host says so while it works, and when the day has, where
 //! `agent.limits.costHard` asks for that.
 
-use crate::agents::{Ctx, life::admission, life::host_session, life::liveness};
+use crate::agents::Ctx;
+use crate::agents::life::{admission, host_session, liveness};
 use crate::domain::limits::TokenPrice;
 use crate::domain::{Agent, Limit, Limits};
 use crate::error::{IoContext, Result};

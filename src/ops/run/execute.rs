@@ -2,11 +2,10 @@
 
 use crate::agents::context::run_repo::RunRepo;
 use crate::agents::life::admission::Admission;
+use crate::agents::life::{admission, at_work, host_session, liveness};
 use crate::agents::upkeep::spool::{Notice, has_unheard_answer, notify, post_spool_serving};
-use crate::agents::{
-    AgentWorktree, Ctx, CurrentAgent, life::admission, life::at_work, life::host_session,
-    life::liveness, place::worktree, upkeep::crash_recovery, upkeep::publish,
-};
+use crate::agents::upkeep::{crash_recovery, publish};
+use crate::agents::{AgentWorktree, Ctx, CurrentAgent, place::worktree};
 use crate::domain::event::Started;
 use crate::domain::run::Outcome;
 use crate::domain::{Agent, Ending, HostSession, Isolation, Move, Run, State, Verdict, What};
@@ -24,9 +23,9 @@ use crate::proc::capture::{Capture, capture};
 use crate::proc::signals::Interrupts;
 use crate::proc::supervisor::{self, SupervisedCommand};
 use crate::proc::terminal::{self, Terminal};
-use crate::store::lock::Guard;
+use crate::store::files::lock::Guard;
 use crate::store::mailbox::{Mailbox, reader, spool};
-use crate::store::{layout, spawn_commit};
+use crate::store::{files::layout, landing::spawn_commit};
 use crate::wire::policy::Policy;
 use crate::wire::request::SpooledRequest;
 use serde_json::json;

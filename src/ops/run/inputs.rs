@@ -13,7 +13,7 @@ use crate::hosts::{CostControl, Host};
 use crate::ops::run::RunOptions;
 use crate::ops::run::output::{Output, OutputWish};
 use crate::ops::spawn::SpawnPlan;
-use crate::store::spawn_commit;
+use crate::store::landing::spawn_commit;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -26,7 +26,8 @@ use crate::ops::error_report::ErrorReport;
 use crate::ops::run::RunPlan;
 use crate::ops::spawn::{self, SpawnOptions, Start};
 use crate::proc::launch::{Ender, run_to_end};
-use crate::store::{fsx, layout, spawn_commit};
+use crate::store::files::{fsx, layout};
+use crate::store::landing::spawn_commit;
 use crate::wire::policy::Policy;
 use crate::wire::request::{
     LeadAnswer, LeadRequest, LeadRun, LeadSpawn, RefusedRequest, SpooledRequest,

@@ -38,11 +38,10 @@ mod push_guard;
 mod report;
 mod stage;
 
+use crate::agents::life::{admission, liveness};
 use crate::agents::who::assignment::PromptWish;
-use crate::agents::{
-    Ctx, life::admission, life::liveness, place::worktree, upkeep::crash_recovery, who::authority,
-    who::lookup,
-};
+use crate::agents::who::{authority, lookup};
+use crate::agents::{Ctx, place::worktree, upkeep::crash_recovery};
 use crate::domain::run::{DEFAULT_LIMIT, shell_line};
 use crate::domain::sandbox::{Mode, Namespaces};
 use crate::domain::{
@@ -55,7 +54,7 @@ use crate::proc::launch::not_found;
 pub use crate::proc::launch::{HandedOver, detach, end_with_caller, hand_over, launch, prepare};
 pub use crate::proc::supervisor::{BuildSlots, SupervisorOrder, TreeBounds, keep};
 pub use crate::proc::terminal::is_here as has_terminal;
-use crate::store::layout;
+use crate::store::files::layout;
 pub use enclosure::SandboxReport;
 pub use execute::{Begun, Echo, execute};
 use inputs::{AgentInputs, RunRequest};

@@ -19,7 +19,7 @@ use crate::domain::output_file::{EXISTS, OutputProblem};
 use crate::domain::{AgentId, output_file, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::separate::wait_for_another_time;
-use crate::store::layout;
+use crate::store::files::layout;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, unlinkat,
 };

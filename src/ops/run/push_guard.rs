@@ -18,7 +18,7 @@ use crate::domain::{Agent, Fence};
 use crate::error::{IoContext, Result};
 use crate::ops::run::RunOptions;
 use crate::proc::sandbox::{NOWHERE, write_guard};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

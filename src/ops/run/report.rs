@@ -17,7 +17,7 @@ use crate::ops::run_row::{RunRow, SUCCESS};
 use crate::ops::spawn::SpawnReport;
 use crate::ops::verify::VerifyReport;
 use crate::proc::capture::Logged;
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use crate::wire::answer::MOST_BYTES;
 use chrono::{DateTime, Utc};
 use serde::Serialize;

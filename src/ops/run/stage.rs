@@ -1,9 +1,8 @@
 //! Everything that a command finds when it starts.
 
 use crate::agents::context::ctx::OUTPUT_FILE;
-use crate::agents::{
-    Ctx, Env, Scratch, life::host_session, life::liveness, stock::commands, upkeep::hooks,
-};
+use crate::agents::life::{host_session, liveness};
+use crate::agents::{Ctx, Env, Scratch, stock::commands, upkeep::hooks};
 use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::domain::{Agent, AgentId, Enforcement, Isolation, Limit};
 use crate::error::{IoContext, Result};
@@ -14,7 +13,7 @@ use crate::ops::run::output::Output;
 use crate::ops::run::{RunPlan, command_line};
 use crate::proc::AGENT_VARIABLES;
 use crate::proc::supervisor::{BuildSlots, JOBSERVER_VARIABLES, knows_named_pipes};
-use crate::store::{briefing, fsx, layout};
+use crate::store::files::{briefing, fsx, layout};
 use crate::system::HAS_NAMED_PIPES;
 use command_line::Placeholder;
 use std::borrow::Cow;

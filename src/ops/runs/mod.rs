@@ -11,7 +11,7 @@ use crate::domain::run::Outcome;
 use crate::domain::{Agent, Event, Run, What};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::ops::run_row::{RunRow, SUCCESS};
-use crate::store::{layout, lock};
+use crate::store::files::{layout, lock};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -17,7 +17,7 @@ use crate::hosts;
 use crate::ops::agent_report::rfc3339;
 use crate::ops::mail::{self, ReceiversReport};
 use crate::store::mailbox::{Mailbox, Nonce, reader, spool as mailbox_spool};
-use crate::store::repository_settings;
+use crate::store::settings::repository_settings;
 use crate::wire::message::payload::{self, Addressed, PayloadPart};
 use crate::wire::message::spooled::Spooled;
 use chrono::{DateTime, TimeDelta, Utc};

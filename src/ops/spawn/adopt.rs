@@ -23,7 +23,7 @@ use crate::git::landing::unfinished;
 use crate::git::objects::RawCommit;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::execute::publish;
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use crate::wire::journal::AdoptedJournal;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use crate::git::config::Identities;
 use crate::ops::agent_report::short_branch;
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::start::Start;
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use crate::wire::journal::SpawnJournal;
 use crate::wire::policy::{self, Policy};
 use chrono::{DateTime, Utc};

@@ -3,12 +3,11 @@
 use crate::agents::context::untrusted::gitlinks;
 use crate::agents::stock::frozen::FrozenBase;
 use crate::agents::stock::furnish::WantedContent;
+use crate::agents::stock::{frozen, layered};
 use crate::agents::upkeep::clone::NewClone;
 use crate::agents::upkeep::hooks::install;
-use crate::agents::{
-    Ctx, place::worktree, stock::frozen, stock::layered, upkeep::clone, upkeep::half_made,
-    upkeep::hooks,
-};
+use crate::agents::upkeep::{clone, half_made, hooks};
+use crate::agents::{Ctx, place::worktree};
 use crate::domain::event::{Spawned, Spawning};
 use crate::domain::{Layering, Oid, What};
 use crate::error::{Code, Error, Result};
@@ -20,9 +19,10 @@ use crate::ops::spawn::contract::{self, SpawnPlan};
 use crate::ops::spawn::report::{Built, SpawnReport};
 use crate::ops::spawn::setup::{self, Claimed, Preset, Texts};
 use crate::ops::spawn::{globs, place, scope_conflicts};
-use crate::store::agent_branch::MADE_BY_SPAWN;
-use crate::store::place::Journal;
-use crate::store::{agent_branch, keep, layout, leases, lock, place as recorded, spawn_commit};
+use crate::store::files::place::Journal;
+use crate::store::files::{layout, leases, lock, place as recorded};
+use crate::store::ledger::agent_branch::MADE_BY_SPAWN;
+use crate::store::{chain::keep, landing::spawn_commit, ledger::agent_branch};
 use crate::system;
 use crate::wire::journal::SpawnJournal;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! What the globs of a task mean in the base: directories, globs that match nothing, hooks of the repository,
 //! and the cone of a sparse checkout.
 
-use crate::agents::{Ctx, place::projects, place::worktree};
+use crate::agents::Ctx;
+use crate::agents::place::{projects, worktree};
 use crate::domain::diagnostic::nearest;
 use crate::domain::glob::{escaped, seen_from};
 use crate::domain::project::Projects;
@@ -12,7 +13,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::objects::Visitor;
 use crate::git::{Repo, populate};
 use crate::ops::spawn::contract::SpawnOptions;
-use crate::store::{added, layout, lock};
+use crate::store::files::{added, layout, lock};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Component, Path};

@@ -35,17 +35,17 @@ mod setup;
 mod start;
 
 use crate::agents::context::parallel::Queue;
+use crate::agents::place::{task_copy, worktree};
 use crate::agents::who::authority::{require_no_recursion, require_whole_view};
 use crate::agents::work::base_of;
 use crate::agents::{
-    Ctx, context::parallel, own_changes, place::task_copy, place::worktree, stock::layered,
-    upkeep::clone, who::lookup,
+    Ctx, context::parallel, own_changes, stock::layered, upkeep::clone, who::lookup,
 };
 use crate::domain::{Agent, Isolation, Layering, State, TaskDraft};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
 use crate::ops::status;
-use crate::store::briefing;
+use crate::store::files::briefing;
 pub use contract::{SpawnOptions, SpawnPlan};
 pub use execute::{execute, preview};
 pub(in crate::ops) use globs::{denied, misread, require_matched, unmatched};

@@ -2,7 +2,8 @@
 //! not be another's.
 
 use crate::agents::who::persona::CharacterWish;
-use crate::agents::{Ctx, own_changes, who::names, who::persona};
+use crate::agents::who::{names, persona};
+use crate::agents::{Ctx, own_changes};
 use crate::domain::event::Base;
 use crate::domain::persona::Character;
 use crate::domain::{
@@ -14,8 +15,9 @@ use crate::git::refs::REMOTE_COPIES;
 use crate::ops::error_report::remedy_command;
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::SpawnOptions;
-use crate::store::agent_branch::AGENTS_BRANCHES;
-use crate::store::{Ledger, layout, repository_settings, roles};
+use crate::store::ledger::agent_branch::AGENTS_BRANCHES;
+use crate::store::settings::{repository_settings, roles};
+use crate::store::{Ledger, files::layout};
 use std::cmp::Reverse;
 
 /// What was found. Where something was not, the draft says so and there is a stand-in here, which lasts until

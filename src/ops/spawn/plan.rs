@@ -1,7 +1,8 @@
 //! Everything a spawn decides, decided before anything is made.
 
 use crate::agents::who::scope_guard::{other_controls, spell_out_directories};
-use crate::agents::{Ctx, context::real_path, place::projects, who::assignment, who::authority};
+use crate::agents::who::{assignment, authority};
+use crate::agents::{Ctx, context::real_path, place::projects};
 use crate::domain::dna::Dna;
 use crate::domain::event::Base;
 use crate::domain::named::hex;
@@ -27,8 +28,8 @@ use crate::ops::spawn::contract::{
 use crate::ops::spawn::named::{self, Found};
 use crate::ops::spawn::{globs, place, setup, start};
 use crate::store::chain::recovery::{self, Condition};
-use crate::store::spawn_commit::SPAWN_SUBJECT;
-use crate::store::{Chain, Ledger, repository_settings};
+use crate::store::landing::spawn_commit::SPAWN_SUBJECT;
+use crate::store::{Chain, Ledger, settings::repository_settings};
 use crate::wire::policy::{self, Policy, TRAILER};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;

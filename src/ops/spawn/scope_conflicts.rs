@@ -6,7 +6,7 @@ use crate::domain::{AgentId, AgentName, Glob, ScopeLanguage};
 use crate::error::{Code, Error, Result};
 use crate::ops::error_report::to_have_what_others_keep;
 use crate::ops::spawn::SpawnPlan;
-use crate::store::row_index::{BoundScope, ScopeCache, ScopeText};
+use crate::store::ledger::row_index::{BoundScope, ScopeCache, ScopeText};
 use crate::wire::journal::{JournalScope, SpawnJournal};
 use std::collections::HashMap;
 

@@ -4,13 +4,12 @@
 use crate::agents::checks::check_run::set_up_fenced;
 use crate::agents::context::real_path::for_display;
 use crate::agents::place::worktree::admin_dir;
+use crate::agents::place::{ignored_files, worktree};
 use crate::agents::stock::commands::CommandSubject;
 use crate::agents::stock::pool::Slot;
+use crate::agents::stock::{commands, layered, pool};
 use crate::agents::work::uncommitted::whole_tree;
-use crate::agents::{
-    AgentWorktree, Ctx, context::real_path, place::ignored_files, place::worktree, stock::commands,
-    stock::layered, stock::pool,
-};
+use crate::agents::{AgentWorktree, Ctx, context::real_path};
 use crate::domain::bundle as artefacts;
 use crate::domain::change::Baseline;
 use crate::domain::event::Base;
@@ -23,7 +22,9 @@ use crate::git::landing::linked_at;
 use crate::git::populate;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::execute::publish;
-use crate::store::{briefing, facts, fsx, layout, repository_settings, roles};
+use crate::store::chain::facts;
+use crate::store::files::{briefing, fsx, layout};
+use crate::store::settings::{repository_settings, roles};
 use crate::wire::answer::ReportTable;
 use crate::wire::policy::{self, Policy};
 use crate::wire::{settings_file, task_file};

@@ -25,7 +25,7 @@ use crate::git::Repo;
 use crate::git::refs::remote::Fetched;
 use crate::ops::spawn::contract::SpawnOptions;
 use crate::ops::spawn::{named, place};
-use crate::store::spawn_commit;
+use crate::store::landing::spawn_commit;
 use crate::wire::policy::LandsOn;
 use std::time::{Duration, Instant};
 

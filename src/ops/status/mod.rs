@@ -34,7 +34,7 @@ use crate::ops::agent_report::TargetReport;
 pub use crate::ops::status::survey::OverlapCount;
 use crate::ops::status::survey::Surroundings;
 pub(super) use crate::ops::status::survey::{MergeKey, OverlapSet, conflicts, merge_key};
-use crate::store::{RecordedPlaces, agent_branch, layout};
+use crate::store::{RecordedPlaces, files::layout, ledger::agent_branch};
 use chrono::{DateTime, Utc};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;

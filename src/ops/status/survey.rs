@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::git::changes::ignore::Rules;
 use crate::git::{MergeResult, Repo};
 use crate::ops::status::{Fact, Look, WorkStatus, landings, standing};
-use crate::store::layout;
+use crate::store::files::layout;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

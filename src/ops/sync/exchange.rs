@@ -9,9 +9,9 @@ use crate::git::refs::Swap;
 use crate::git::refs::remote::{Fetched, RemoteRefs};
 use crate::ops::sync::{SyncOptions, SyncReport, claim};
 use crate::store::chain::recovery;
+use crate::store::chain::remote_names::{RemoteNames, Travelling};
 use crate::store::ledger::LEFT_BEHIND;
-use crate::store::remote_names::{RemoteNames, Travelling};
-use crate::store::{Chain, chain, layout, ledger, remote_names};
+use crate::store::{Chain, chain, chain::remote_names, files::layout, ledger};
 use std::collections::BTreeMap;
 use std::time::Instant;
 

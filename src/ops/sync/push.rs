@@ -12,10 +12,10 @@ use crate::git::refs::remote::{
 use crate::git::{Repo, Tip};
 use crate::ops::sync::exchange::{Exchange, Sight};
 use crate::ops::sync::{BranchReport, PREFIX_HINT};
-use crate::store::agent_branch::{AGENTS_BRANCHES, is_made_here};
-use crate::store::replay::Replay;
-use crate::store::spawn_commit::NONCE;
-use crate::store::{Chain, OwnBranch, chain, replay};
+use crate::store::landing::replay::Replay;
+use crate::store::landing::spawn_commit::NONCE;
+use crate::store::ledger::agent_branch::{AGENTS_BRANCHES, is_made_here};
+use crate::store::{Chain, OwnBranch, chain, landing::replay};
 use std::collections::{BTreeMap, HashSet};
 use std::slice;
 

@@ -16,7 +16,7 @@ use crate::domain::{
 use crate::error::{Code, Error, Result};
 use crate::ops::train::report::{FailedCheck, FlakyReport, RunReason, TrainRun};
 use crate::ops::train::{TrainNews, TrainOptions};
-use crate::store::{fsx, layout, leases, lock};
+use crate::store::files::{fsx, layout, leases, lock};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

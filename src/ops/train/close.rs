@@ -11,7 +11,7 @@ use crate::ops::error_report::ErrorReport;
 use crate::ops::merge::LandingState;
 use crate::ops::status;
 use crate::ops::train::gather::bring_into_order;
-use crate::store::{briefing, layout};
+use crate::store::files::{briefing, layout};
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;

@@ -2,7 +2,8 @@
 
 use crate::agents::checks::check_memory::known_time;
 use crate::agents::context::parallel::Queue;
-use crate::agents::{Ctx, Work, context::parallel, life::at_work, who::authority, who::lookup};
+use crate::agents::who::{authority, lookup};
+use crate::agents::{Ctx, Work, context::parallel, life::at_work};
 use crate::domain::finding::verdict_word;
 use crate::domain::{Agent, Isolation, State, branch_name};
 use crate::error::{Code, Error, ErrorFacts, Exit, Remedy, Result};
@@ -14,7 +15,7 @@ use crate::ops::train::report::{FailedCheck, ItemReport, TrainOutcome};
 use crate::ops::train::track::CandidateFate;
 use crate::ops::train::{Order, TrainOptions};
 use crate::ops::{overlap, status};
-use crate::store::spawn_commit;
+use crate::store::landing::spawn_commit;
 use crate::wire::path_text::PathText;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;

@@ -35,7 +35,7 @@ use crate::domain::train::{Purpose, Track, decide};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{MergeOptions, MergePlan, Method, concerns_all, fetch_targets};
-use crate::store::spawn_commit::AGENTS_BRANCHES;
+use crate::store::landing::spawn_commit::AGENTS_BRANCHES;
 use crate::wire::path_text::PathText;
 use checks::{Checks, Done};
 use gather::Rider;

@@ -18,7 +18,7 @@ use crate::ops::merge::{LandingReport, MergePlan, Method, execute_stack};
 use crate::ops::train::checks::{Checks, Stacked};
 use crate::ops::train::report::{FailedCheck, TrainTarget};
 use crate::ops::train::{TrainNews, TrainOptions};
-use crate::store::{repository_settings, roles};
+use crate::store::settings::{repository_settings, roles};
 use crate::wire::path_text::PathText;
 use crate::wire::policy::Policy;
 use std::collections::HashMap;

@@ -18,8 +18,9 @@ use crate::ops::agent_report::Reporter;
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::undo::{BranchMoveReport, UndoReport};
 use crate::ops::{amend, rescue};
+use crate::store::chain::keep;
+use crate::store::files::{layout, lock};
 use crate::store::ledger::Ledger;
-use crate::store::{keep, layout, lock};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 

@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::agent_report::{AgentRef, rfc3339};
 use crate::ops::undo::{BranchMoveReport, ListedOperation, OperationsReport};
-use crate::store::place::is_of_this_clone;
+use crate::store::files::place::is_of_this_clone;
 use chrono::{DateTime, Utc};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -27,7 +27,7 @@ use crate::error::{Code, Error, ErrorFacts, IoContext, Remedy, Result};
 use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::ops::error_report::{command_to_go_on, git_words};
 use crate::proc::signals::Deferred;
-use crate::store::fsx;
+use crate::store::files::fsx;
 use std::collections::HashSet;
 use std::fs;
 use std::io::ErrorKind;

@@ -11,7 +11,7 @@ use crate::domain::{Finding, FindingCode, Oid, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::git::program::Signer;
 use crate::ops::agent_report::{TargetReport, rfc3339};
-use crate::store::fsx;
+use crate::store::files::fsx;
 use crate::wire::attestation::{self, About, Statement};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;

@@ -23,7 +23,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::repo::Resolved;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::verify::judged_trees::JudgedTrees;
-use crate::store::{repository_settings, roles};
+use crate::store::settings::{repository_settings, roles};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 

@@ -8,9 +8,10 @@ use crate::git::history::ancestry::{Divergence, Lineage};
 use crate::git::refs::REMOTE_COPIES;
 use crate::git::{Commit, Repo, Tip};
 use crate::ops::verify::landing::{LandingSubject, nonce_of};
-use crate::store::landed::landed_at;
-use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT};
-use crate::store::{agent_branch, replay, spawn_commit};
+use crate::store::landing::landed::landed_at;
+use crate::store::landing::spawn_commit::{NONCE, SPAWN_SUBJECT};
+use crate::store::landing::{replay, spawn_commit};
+use crate::store::ledger::agent_branch;
 use std::collections::{HashMap, HashSet};
 
 /// Which commits are the agent's and which are not. `started` is the commit it was spawned from; `is_above_landed` says that what

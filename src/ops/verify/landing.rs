@@ -1,10 +1,8 @@
 //! What is judged, and how it would land on the base branch as it is now.
 
+use crate::agents::upkeep::{crash_recovery, publish};
 use crate::agents::work::{base_of, left_to_land, tip_of};
-use crate::agents::{
-    AgentWorktree, Ctx, own_changes, place::worktree, upkeep::crash_recovery, upkeep::publish,
-    who::lookup,
-};
+use crate::agents::{AgentWorktree, Ctx, own_changes, place::worktree, who::lookup};
 use crate::domain::evidence::{
     ChangePlace, Conflict, DependencyChange, Landed, Landing, MergeOutcome, NoWorktree,
     RowEvidence, Touch,
@@ -17,9 +15,10 @@ use crate::git::{MergeResult, Repo};
 use crate::ops::verify::VerifyOptions;
 use crate::ops::verify::judged_trees::JudgedTrees;
 use crate::ops::verify::origin::{Origin, Question};
-use crate::store::place::is_of_this_clone;
-use crate::store::target_commits::CommitChange;
-use crate::store::{Ledger, agent_branch, landed, replay, spawn_commit, target_commits};
+use crate::store::files::place::is_of_this_clone;
+use crate::store::landing::target_commits::CommitChange;
+use crate::store::landing::{landed, replay, spawn_commit, target_commits};
+use crate::store::{Ledger, ledger::agent_branch};
 use crate::wire::dependencies;
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::ops::agent_report::TargetReport;
 use crate::ops::error_report;
 use crate::ops::verify::{COMMAND_LIMIT, Case, VerifyOptions};
-use crate::store::{fsx, layout, lock};
+use crate::store::files::{fsx, layout, lock};
 use crate::wire::path_text::PathText;
 use serde::{Serialize, Serializer};
 use serde_with_macros::skip_serializing_none;

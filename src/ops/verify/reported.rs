@@ -12,7 +12,8 @@ use crate::domain::{Agent, AgentId, Oid, ReportRules, State, What};
 use crate::error::Result;
 use crate::git::{MergeResult, Repo};
 use crate::ops::verify::Case;
-use crate::store::{Ledger, fsx, layout};
+use crate::store::Ledger;
+use crate::store::files::{fsx, layout};
 use crate::wire::answer;
 use std::cell::LazyCell;
 

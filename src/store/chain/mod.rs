@@ -11,17 +11,20 @@
 //! ref's own lock guards against everybody else. A ref that names nothing readable is never taken
 //! for an empty one: see `recovery`.
 
+pub mod facts;
+pub mod keep;
 pub mod recovery;
+pub mod remote_names;
 
 pub use recovery::is_of_chain;
 
-use super::layout;
-use super::lock::{self, Guard, PATIENCE};
 use crate::domain::Oid;
 use crate::domain::named::named;
 use crate::error::{Code, Result};
 use crate::git::refs::Swap;
 use crate::git::{Commit, Identity, NewCommit, Repo, Tip, notes};
+use crate::store::files::layout;
+use crate::store::files::lock::{self, Guard, PATIENCE};
 use chrono::{DateTime, Utc};
 use recovery::History;
 use std::collections::BTreeSet;

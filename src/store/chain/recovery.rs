@@ -9,7 +9,7 @@ use super::{Chain, append, commit, identity, is_ours};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Commit, Repo, Tip, notes};
-use crate::store::{fsx, layout, lock};
+use crate::store::files::{fsx, layout, lock};
 use crate::wire::message::STAMP_TRAILER;
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};

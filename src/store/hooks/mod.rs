@@ -19,7 +19,7 @@ use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::populate::inherit_worktree_config;
 use crate::git::program::Version;
-use crate::store::{added, fsx, layout};
+use crate::store::files::{added, fsx, layout};
 pub use inspect::VERSION;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

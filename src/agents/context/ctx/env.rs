@@ -10,7 +10,7 @@ use crate::git::files::untrusted;
 use crate::git::repo::open::Environment;
 use crate::hosts::{HOSTS, Host};
 use crate::proc::{launch, terminal};
-use crate::store::layout;
+use crate::store::files::layout;
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};

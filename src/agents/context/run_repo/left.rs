@@ -9,7 +9,7 @@ use crate::git::Repo;
 use crate::git::changes::{CHECKSUM, hash_at_end};
 use crate::git::files::admin_dir::{MODULES, SHARED_INDEX};
 use crate::git::files::separate::FileStamp;
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -141,7 +141,7 @@ impl RunRepo {
         }
     }
 
-    /// What changes whenever the command changes something that [`super::super::publish`] takes over.
+    /// What changes whenever the command changes something that [`crate::agents::upkeep::publish`] takes over.
     pub(super) fn state(&self) -> Vec<u8> {
         let admin = self.admin_dir();
         let head = untrusted::text(&admin, "HEAD");

@@ -8,7 +8,7 @@
 use super::RunRepo;
 use crate::agents::context::untrusted;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::store::fsx;
+use crate::store::files::fsx;
 use sha2::{Digest, Sha256};
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -16,9 +16,10 @@ use crate::ops::sync::claim::{
     note_lost, write,
 };
 use crate::ops::sync::{refused, require_place, wait};
-use crate::store::lock::Guard;
-use crate::store::remote_names::RemoteNames;
-use crate::store::{layout, lock, remote_names};
+use crate::store::chain::remote_names;
+use crate::store::chain::remote_names::RemoteNames;
+use crate::store::files::lock::Guard;
+use crate::store::files::{layout, lock};
 use std::collections::HashSet;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};

@@ -23,8 +23,8 @@ use crate::git::Repo;
 use crate::git::history::ancestry::Divergence;
 use crate::git::history::gained::incomplete_history;
 use crate::git::objects::RawCommit;
-use crate::store::spawn_commit::{NONCE, SPAWN_SUBJECT, SpawnCommit};
-use crate::store::{Ledger, spawn_commit};
+use crate::store::landing::spawn_commit::{NONCE, SPAWN_SUBJECT, SpawnCommit};
+use crate::store::{Ledger, landing::spawn_commit};
 
 /// What a commit turned out to be.
 pub(super) struct Origin {

@@ -9,7 +9,7 @@
 use crate::domain::{AgentId, Event, Oid, OperationId, Stamp, State, What, operation};
 use crate::error::Result;
 use crate::git::notes;
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use crate::wire::event_line;
 use chrono::{DateTime, Utc};
 use std::cmp::Reverse;
@@ -21,17 +21,17 @@ const NAMED: usize = 16;
 
 /// The lines of a row that are the agent's own events; foreign lines are left out.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Row<'b> {
+pub(in crate::store) struct Row<'b> {
     lines: Vec<&'b [u8]>,
     /// What the lines say, in the same order.
-    pub(super) events: Vec<Event>,
+    pub(in crate::store) events: Vec<Event>,
     /// Those of the lines that this command is about to write, which no file notes yet.
     added: Vec<String>,
 }
 
 impl<'b> Row<'b> {
     /// Reads the body of a note.
-    pub(super) fn read(body: &'b [u8], agent: AgentId) -> Row<'b> {
+    pub(in crate::store) fn read(body: &'b [u8], agent: AgentId) -> Row<'b> {
         let mut row = Row::default();
         for line in notes::lines_of(body) {
             if let Some(event) = event_line::decode(line).filter(|event| event.agent == agent) {
@@ -56,19 +56,19 @@ impl<'b> Row<'b> {
     }
 
     /// The same beside lines that this command is about to write, some of which may be in it.
-    pub(super) fn beside(self, added: &[String]) -> Row<'b> {
+    pub(in crate::store) fn beside(self, added: &[String]) -> Row<'b> {
         Row { added: added.to_vec(), ..self }
     }
 
     /// The lines, and what each of them says.
-    pub(super) fn pairs(
+    pub(in crate::store) fn pairs(
         &self,
     ) -> impl DoubleEndedIterator<Item = (&'b [u8], &Event)> + ExactSizeIterator {
         self.lines.iter().copied().zip(&self.events)
     }
 
     /// The event that follows now.
-    pub(super) fn next(
+    pub(in crate::store) fn next(
         &self,
         now: DateTime<Utc>,
         clone: u16,
@@ -105,7 +105,7 @@ impl<'b> Row<'b> {
     }
 
     /// The row without the events that say one of these states, which are not believed.
-    pub(super) fn without(&self, denied: &[State]) -> Row<'b> {
+    pub(in crate::store) fn without(&self, denied: &[State]) -> Row<'b> {
         self.filtered(|_, event| match event.what {
             What::Merged { .. } => denied.contains(&State::Merged),
             _ if is_discard(&event.what) => denied.contains(&State::Discarded),
@@ -114,12 +114,12 @@ impl<'b> Row<'b> {
     }
 
     /// The row without what ends its agent by the word of another clone. That a stamp has the number of this one proves nothing.
-    pub(super) fn ended_by(&self, own: &OwnLines) -> Row<'b> {
+    pub(in crate::store) fn ended_by(&self, own: &OwnLines) -> Row<'b> {
         self.filtered(|line, event| event.what.ends() && !own.has(line))
     }
 
     /// The row without the amendments of its policy that are not believed.
-    pub(super) fn amended_by(&self, is_believed: impl Fn(Oid) -> bool) -> Row<'b> {
+    pub(in crate::store) fn amended_by(&self, is_believed: impl Fn(Oid) -> bool) -> Row<'b> {
         self.filtered(|_, event| match event.what {
             What::Amended { policy, .. } => !is_believed(policy),
             _ => false,
@@ -127,7 +127,10 @@ impl<'b> Row<'b> {
     }
 
     /// The row without what takes back operations that only this clone could take back, and did not.
-    pub(super) fn undone_by(&self, is_believed: impl Fn(&OperationId) -> bool) -> Row<'b> {
+    pub(in crate::store) fn undone_by(
+        &self,
+        is_believed: impl Fn(&OperationId) -> bool,
+    ) -> Row<'b> {
         self.filtered(|_, event| match &event.what {
             What::Undone { operation, .. } => !is_believed(operation),
             _ => false,
@@ -135,21 +138,21 @@ impl<'b> Row<'b> {
     }
 
     /// Whether anything in it could be against what another clone decided: a name, or that an agent goes on which was put off or failed.
-    pub(super) fn may_be_overruled(&self) -> bool {
+    pub(in crate::store) fn may_be_overruled(&self) -> bool {
         let mut events = self.events.iter();
         self.events.iter().any(|event| matches!(event.what, What::Renamed { .. }))
             || events.any(|event| stops(&event.what)) && events.any(|event| moves(&event.what))
     }
 
     /// Whether an agent in this state may have been done before another clone said that it goes on.
-    pub(super) fn may_have_been_done(&self, state: State) -> bool {
+    pub(in crate::store) fn may_have_been_done(&self, state: State) -> bool {
         let is_done = |event: &Event| matches!(event.what, What::Done { .. });
         state.is_unfinished() && self.events.iter().any(is_done)
     }
 
     /// The row without what another clone says against what this one decided: what an agent that it made is called, and that an agent
     /// goes on which it put off, saw fail, turned down or closed; `with_done` also that one goes on which it made and called done.
-    pub(super) fn decided_by(&self, own: &OwnLines, with_done: bool) -> Row<'b> {
+    pub(in crate::store) fn decided_by(&self, own: &OwnLines, with_done: bool) -> Row<'b> {
         let is_own: Vec<bool> = self.pairs().map(|(line, _)| self.has_own(own, line)).collect();
         let made_here = self.is_made_by(own);
         // What a clone did last decides: where that stopped the agent, no line of another one after it sets it going.
@@ -182,7 +185,7 @@ impl<'b> Row<'b> {
 
     /// The row without what only cleared landed work away: a discard of a clone that did not know that the agent had gone on elsewhere
     /// since. `None` where nothing is of that kind, as in nearly every row.
-    pub(super) fn cleared_away(&self) -> Option<Row<'b>> {
+    pub(in crate::store) fn cleared_away(&self) -> Option<Row<'b>> {
         let is_clearing = |(at, event): (usize, &Event)| {
             let previous = event.previous.as_deref()?;
             let before = self.lines.get(..at).filter(|_| is_discard(&event.what))?;
@@ -209,7 +212,7 @@ impl<'b> Row<'b> {
     }
 
     /// The commits by which this clone landed the agent.
-    pub(super) fn landed_by(&self, own: &OwnLines) -> Vec<Oid> {
+    pub(in crate::store) fn landed_by(&self, own: &OwnLines) -> Vec<Oid> {
         let own = self.pairs().filter(|(line, _)| self.has_own(own, line));
         let landed = own.filter_map(|(_, event)| match event.what {
             What::Merged { commit, .. } => Some(commit),
@@ -219,7 +222,7 @@ impl<'b> Row<'b> {
     }
 
     /// Whether this clone made the agent. A line of another one may be dated before its own.
-    pub(super) fn is_made_by(&self, own: &OwnLines) -> bool {
+    pub(in crate::store) fn is_made_by(&self, own: &OwnLines) -> bool {
         let is_spawn = |what: &What| matches!(what, What::Spawning(_) | What::Spawned(_));
         self.pairs().any(|(line, event)| is_spawn(&event.what) && self.has_own(own, line))
     }
@@ -337,21 +340,21 @@ fn sorted<K: Ord>(
 // who may push the ledger can write any line.
 
 /// The digests of the lines that this clone wrote. What a power loss has cut short is the digest of none.
-pub(super) struct OwnLines(HashSet<String>);
+pub(in crate::store) struct OwnLines(HashSet<String>);
 
 impl OwnLines {
     /// Reads the file.
     ///
     /// # Errors
     /// `io`.
-    pub(super) fn load(common_dir: &Path) -> Result<OwnLines> {
+    pub(in crate::store) fn load(common_dir: &Path) -> Result<OwnLines> {
         let text = fsx::load_if_there(&layout::own_lines(common_dir))?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         Ok(OwnLines(text.lines().map(str::to_owned).collect()))
     }
 
     /// Whether this clone wrote that line.
-    pub(super) fn has(&self, line: &[u8]) -> bool {
+    pub(in crate::store) fn has(&self, line: &[u8]) -> bool {
         self.0.contains(&event_line::digest(line))
     }
 
@@ -359,7 +362,7 @@ impl OwnLines {
     ///
     /// # Errors
     /// `repo-read-only`, `disk-full`, `io`.
-    pub(super) fn note(common_dir: &Path, lines: &[String]) -> Result<()> {
+    pub(in crate::store) fn note(common_dir: &Path, lines: &[String]) -> Result<()> {
         let digests = lines.iter().map(|line| event_line::digest(line.as_bytes()));
         // Each begins with a line feed: what stands before may have been cut short.
         let digests: String = digests.map(|digest| format!("\n{digest}\n")).collect();
@@ -368,7 +371,7 @@ impl OwnLines {
 }
 
 /// The digest of a line as a number.
-pub(super) fn digest(text: &str) -> Option<u64> {
+pub(in crate::store) fn digest(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok()
 }
 

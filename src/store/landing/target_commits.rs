@@ -1,23 +1,23 @@
 //! The commits of a target: the change that each makes, and what their messages say of agents' work: that it came there, and that it was taken
 //! back. A message proves nothing alone. It says where to look, and the trees tell.
 
-use super::remote_names::load_clone_id;
 use super::replay::Replay;
 use crate::domain::operation::Reverted;
 use crate::domain::{Agent, Oid};
 use crate::error::{Error, Result};
 use crate::git::{Commit, Repo};
+use crate::store::chain::remote_names::load_clone_id;
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 /// The paths of a change.
-pub(super) type Paths = BTreeSet<Vec<u8>>;
+pub(in crate::store) type Paths = BTreeSet<Vec<u8>>;
 
 /// The change that a commit makes to the one before it.
 pub struct CommitChange {
-    pub(super) commit: Commit,
-    pub(super) before: Commit,
+    pub(in crate::store) commit: Commit,
+    pub(in crate::store) before: Commit,
     paths: OnceCell<Paths>,
 }
 
@@ -26,7 +26,7 @@ impl CommitChange {
     ///
     /// # Errors
     /// `repo-corrupt`.
-    pub(super) fn of(repo: &Repo, commit: Commit) -> Result<Option<CommitChange>> {
+    pub(in crate::store) fn of(repo: &Repo, commit: Commit) -> Result<Option<CommitChange>> {
         let [parent] = commit.parents[..] else {
             return Ok(None);
         };
@@ -44,12 +44,12 @@ impl CommitChange {
         Ok(CommitChange::between(repo.read_commit(before)?, repo.read_commit(commit)?))
     }
 
-    pub(super) fn between(before: Commit, commit: Commit) -> CommitChange {
+    pub(in crate::store) fn between(before: Commit, commit: Commit) -> CommitChange {
         CommitChange { commit, before, paths: OnceCell::new() }
     }
 
     /// The paths that it changes.
-    pub(super) fn paths(&self, repo: &Repo) -> Result<&Paths> {
+    pub(in crate::store) fn paths(&self, repo: &Repo) -> Result<&Paths> {
         if let Some(paths) = self.paths.get() {
             return Ok(paths);
         }
@@ -58,7 +58,7 @@ impl CommitChange {
     }
 
     /// Whether it is no merge, and changes something of those paths and nothing besides.
-    pub(super) fn touches_only(&self, repo: &Repo, touched: &Paths) -> Result<bool> {
+    pub(in crate::store) fn touches_only(&self, repo: &Repo, touched: &Paths) -> Result<bool> {
         if self.commit.parents.len() > 1 || self.commit.tree == self.before.tree {
             return Ok(false);
         }
@@ -66,7 +66,7 @@ impl CommitChange {
     }
 
     /// Whether it makes the change that merging `tip` in its place would have made, or the one that `tip` holds.
-    pub(super) fn lands(&self, repo: &Repo, tip: Oid) -> Result<bool> {
+    pub(in crate::store) fn lands(&self, repo: &Repo, tip: Oid) -> Result<bool> {
         let Some(fork) = repo.merge_base(self.before.oid, tip)? else {
             return Ok(false);
         };
@@ -88,7 +88,7 @@ impl CommitChange {
     }
 
     /// Whether it makes the change from one commit to the other, or the one that merging that in its place would have made.
-    pub(super) fn brings(&self, repo: &Repo, (from, tip): (Oid, Oid)) -> Result<bool> {
+    pub(in crate::store) fn brings(&self, repo: &Repo, (from, tip): (Oid, Oid)) -> Result<bool> {
         let (old, new) = (repo.tree_of(from)?, repo.tree_of(tip)?);
         // The cheaper question first: the other one takes a merge.
         if repo.patch_id(old, new)? == repo.patch_id(self.before.tree, self.commit.tree)? {
@@ -103,7 +103,7 @@ impl CommitChange {
 ///
 /// # Errors
 /// `repo-corrupt`.
-pub(super) fn first_parents(
+pub(in crate::store) fn first_parents(
     repo: &Repo,
     tip: Oid,
     mut starts: BTreeSet<Oid>,
@@ -129,17 +129,17 @@ pub(super) fn first_parents(
 const MISSED: usize = 64;
 
 /// A commit that brought a part of an agent's branch.
-pub(super) struct LandingStep {
-    pub(super) change: CommitChange,
+pub(in crate::store) struct LandingStep {
+    pub(in crate::store) change: CommitChange,
     /// The commit of the branch up to which it did.
-    pub(super) own: Oid,
+    pub(in crate::store) own: Oid,
     is_taken_back: bool,
 }
 
 /// Which of the named commits bring parts of a branch, given where that begins and its commits, the newest first: each goes on where the
 /// one before it ends. What it brings may be the same up to several commits, as where one takes back what was on the target before, so its message is
 /// asked first, which tells of as many as it has subjects of; people edit it.
-pub(super) fn steps_of(
+pub(in crate::store) fn steps_of(
     repo: &Repo,
     (begins, own): (Oid, &[Oid]),
     named: Vec<(Oid, bool)>,
@@ -215,7 +215,7 @@ fn subject(line: &str) -> &str {
 
 /// Whether all of these landings, or the whole change that they make between two commits, was taken back and not made again. Not each message says
 /// what its commit takes back, and what of several is gone only in part has landed.
-pub(super) fn are_taken_back(
+pub(in crate::store) fn are_taken_back(
     repo: &Repo,
     mut landings: Vec<LandingStep>,
     (begins, own): (Oid, Oid),
@@ -331,7 +331,7 @@ impl TargetMessages {
     ///
     /// # Errors
     /// `repo-corrupt`, `git-failed`.
-    pub(super) fn naming(
+    pub(in crate::store) fn naming(
         &self,
         repo: &Repo,
         agent: &Agent,
@@ -396,7 +396,7 @@ impl TargetMessages {
 }
 
 /// The names of commits that a commit says it takes back, as the message of `git revert` does.
-pub(super) fn reverted_by(commit: &Commit) -> Vec<String> {
+pub(in crate::store) fn reverted_by(commit: &Commit) -> Vec<String> {
     let reverts = commit.message.lines().filter_map(|line| line.strip_prefix(REVERTS));
     let names = reverts.map(|rest| rest.chars().take_while(char::is_ascii_hexdigit).collect());
     names.filter(|name: &String| name.len() >= ABBREVIATED).collect()

@@ -2,16 +2,17 @@
 //!
 //! Rows travel, and `merged` and `discarded` are claims that any user can write who may push the ledger. Where an agent
 //! has neither a worktree nor a branch in this clone, nothing can be lost by a claim, and it stands. Where it has, the
-//! claim counts if this clone made it (`closed`), or if objects prove the landing ([`super::landed`]); otherwise
+//! claim counts if this clone made it (`closed`), or if objects prove the landing ([`crate::store::landing::landed`]); otherwise
 //! the agent is what its other events say, and [`Agent::claimed`] names what its row says.
 
 use super::row::{OwnLines, Row, digest};
-use super::spawn_commit::{self, SpawnCommit};
-use super::{fsx, landed, layout, remote_names};
 use crate::domain::event::{Spawned, Spawning};
 use crate::domain::{Agent, AgentId, Event, Oid, OperationId, State, What};
 use crate::error::Result;
 use crate::git::{Commit, Repo};
+use crate::store::files::{fsx, layout};
+use crate::store::landing::spawn_commit::{self, SpawnCommit};
+use crate::store::{chain::remote_names, landing::landed};
 use crate::wire::event_line;
 use crate::wire::policy::{Policy, TRAILER};
 use std::borrow::Cow;
@@ -21,7 +22,7 @@ use std::fs;
 use std::path::Path;
 
 /// What is known of this clone, read when it is first asked for.
-pub(super) struct Belief<'r> {
+pub(in crate::store) struct Belief<'r> {
     repo: &'r Repo,
     closed: OnceCell<Closed>,
     own: OnceCell<OwnLines>,
@@ -33,7 +34,7 @@ pub(super) struct Belief<'r> {
 
 impl<'r> Belief<'r> {
     /// Nothing is read yet.
-    pub(super) fn new(repo: &'r Repo) -> Belief<'r> {
+    pub(in crate::store) fn new(repo: &'r Repo) -> Belief<'r> {
         Belief {
             repo,
             closed: OnceCell::new(),
@@ -47,7 +48,7 @@ impl<'r> Belief<'r> {
     ///
     /// # Errors
     /// `io`, `git-failed`.
-    pub(super) fn fold(&self, spawn_commit: Oid, row: &Row<'_>) -> Result<Option<Agent>> {
+    pub(in crate::store) fn fold(&self, spawn_commit: Oid, row: &Row<'_>) -> Result<Option<Agent>> {
         // Anyone who may push the ledger can write events of three kinds that change what the others mean: that something was
         // taken back, that a policy was amended, that the agent is over. The steps below strike out those that are not
         // believed, in this order, because each fold sees only what the one before left: an amendment that was taken back
@@ -120,7 +121,7 @@ impl<'r> Belief<'r> {
     }
 
     /// The row without what takes back operations of this clone that it has not taken back itself.
-    pub(super) fn lasting<'a, 'b>(
+    pub(in crate::store) fn lasting<'a, 'b>(
         &self,
         id: AgentId,
         row: &'a Row<'b>,
@@ -155,7 +156,7 @@ impl<'r> Belief<'r> {
     ///
     /// # Errors
     /// `io`, `git-failed`.
-    pub(super) fn may_deny(&self, id: AgentId, branch: Option<&str>) -> Result<bool> {
+    pub(in crate::store) fn may_deny(&self, id: AgentId, branch: Option<&str>) -> Result<bool> {
         // What this clone closed itself it does not deny.
         if self.closed()?.names(id) {
             return Ok(false);
@@ -251,7 +252,11 @@ fn load<T>(cell: &OnceCell<T>, read: impl FnOnce() -> Result<T>) -> Result<&T> {
 // a contradiction puts its beginning in doubt (`Agent::origin_in_doubt`).
 
 /// The agent that a row makes; `None` where no event is its own.
-pub(super) fn fold_origins(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Option<Agent> {
+pub(in crate::store) fn fold_origins(
+    repo: &Repo,
+    spawn_commit: Oid,
+    row: &Row<'_>,
+) -> Option<Agent> {
     // Nearly every row is plain, and then its beginning needs no object to be read.
     if is_plain(&row.events) {
         return Agent::fold(spawn_commit, &row.events);
@@ -265,7 +270,7 @@ pub(super) fn fold_origins(repo: &Repo, spawn_commit: Oid, row: &Row<'_>) -> Opt
 }
 
 /// Whether the row begins as every spawn of ours begins one, and nothing says it again.
-pub(super) fn is_plain(events: &[Event]) -> bool {
+pub(in crate::store) fn is_plain(events: &[Event]) -> bool {
     let is_spawning = |event: &Event| matches!(event.what, What::Spawning(_));
     let is_spawned = |event: &Event| matches!(event.what, What::Spawned(_));
     let mut events = events.iter();
@@ -408,7 +413,7 @@ pub struct Closed {
 
 /// What a decision makes of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum BeliefDecision {
+pub(in crate::store) enum BeliefDecision {
     /// It is over.
     Over(State),
     /// This policy binds it.
@@ -476,12 +481,12 @@ impl Closed {
     }
 
     /// The policies that this clone gave the agent.
-    pub(super) fn policies(&self, id: AgentId) -> impl Iterator<Item = Oid> {
+    pub(in crate::store) fn policies(&self, id: AgentId) -> impl Iterator<Item = Oid> {
         self.policies.iter().filter(move |(it, _)| *it == id).map(|(_, policy)| *policy)
     }
 
     /// Whether this clone took back what that operation decided about the agent.
-    pub(super) fn has_taken_back(&self, id: AgentId, operation: &OperationId) -> bool {
+    pub(in crate::store) fn has_taken_back(&self, id: AgentId, operation: &OperationId) -> bool {
         self.taken_back.contains(&(id, operation.clone()))
     }
 
@@ -505,7 +510,7 @@ impl Closed {
 ///
 /// # Errors
 /// `repo-read-only`, `disk-full`, `io`.
-pub(super) fn note_closed(
+pub(in crate::store) fn note_closed(
     common_dir: &Path,
     decisions: &[(AgentId, BeliefDecision)],
 ) -> Result<()> {

@@ -8,12 +8,12 @@
 //! A link says in its subject what it keeps and for whom: `agent: keep discard <id>`. Only [`forget`] ever
 //! lets go of anything, and never of what a link of another kind keeps: rows live on spawn commits.
 
-use super::chain::{self, Chain};
-use super::{layout, lock};
 use crate::domain::{AgentId, Oid};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::tree::{Entry, FILE};
 use crate::git::{Commit, Identity, Repo, command};
+use crate::store::chain::{self, Chain};
+use crate::store::files::{layout, lock};
 use chrono::{DateTime, Utc};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::unix::process::CommandExt;
@@ -390,7 +390,7 @@ const NO_LOCKS: [&str; 4] = [
 /// git estimates the number of loose objects by one of its 256 directories, `objects/17` (builtin/gc.c:
 /// `too_many_loose_objects`). That directory is looked at only when the commit itself fell into it:
 /// one append in 256, free of charge for the others. Maintenance that cannot start is no error.
-pub(super) fn after_append(repo: &Repo, commit: Oid) {
+pub(in crate::store) fn after_append(repo: &Repo, commit: Oid) {
     if commit.as_bytes()[0] != 0x17 {
         return;
     }

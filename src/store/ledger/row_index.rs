@@ -6,13 +6,13 @@
 
 use super::belief::{self, Belief};
 use super::cache::{self, Changed, Copied};
-use super::ledger::Ledger;
 use super::row::Row;
-use super::spawn_commit::{self, SpawnCommit};
-use super::{fsx, layout};
 use crate::domain::{Agent, AgentId, AgentName, Oid, State, operation};
 use crate::error::Result;
 use crate::git::Repo;
+use crate::store::files::{fsx, layout};
+use crate::store::landing::spawn_commit::{self, SpawnCommit};
+use crate::store::ledger::Ledger;
 use crate::wire::policy::Policy;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -32,17 +32,17 @@ const NO_ROW: &[u8] = b"-";
 
 /// What follows from a row alone.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct RowEntry<'e> {
+pub(in crate::store) struct RowEntry<'e> {
     /// The state; absent where objects decide which of the row's events are believed.
     state: Option<Cow<'e, str>>,
     /// When the agent was spawned, in microseconds since the epoch.
     started: i64,
     #[serde(borrow)]
-    pub(super) name: Option<Cow<'e, str>>,
+    pub(in crate::store) name: Option<Cow<'e, str>>,
     #[serde(borrow)]
-    pub(super) branch: Option<Cow<'e, str>>,
+    pub(in crate::store) branch: Option<Cow<'e, str>>,
     #[serde(borrow)]
-    pub(super) worktree: Option<Cow<'e, str>>,
+    pub(in crate::store) worktree: Option<Cow<'e, str>>,
     policy: Option<Cow<'e, str>>,
 }
 
@@ -100,7 +100,10 @@ impl Ledger<'_> {
 
     /// The agents that may be meant, going by what their rows say, oldest first. Those of rows that are not believed
     /// as they stand are among them.
-    pub(super) fn agents_that(&self, may: impl Fn(&RowEntry<'_>) -> bool) -> Result<Vec<Agent>> {
+    pub(in crate::store) fn agents_that(
+        &self,
+        may: impl Fn(&RowEntry<'_>) -> bool,
+    ) -> Result<Vec<Agent>> {
         let belief = Belief::new(self.repo);
         let agents = self.read(|tree| {
             let mut keys = BTreeSet::new();

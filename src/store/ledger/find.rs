@@ -1,14 +1,14 @@
 //! Finding an agent by whatever a person calls it.
 
 use super::belief::Belief;
-use super::ledger::Ledger;
-use super::place::{self, RecordedPlaces};
 use super::row::Row;
-use super::spawn_commit;
 use crate::domain::named::is_lower_hex;
 use crate::domain::{Agent, AgentId, AgentName, Oid, State};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, notes};
+use crate::store::files::place::{self, RecordedPlaces};
+use crate::store::landing::spawn_commit;
+use crate::store::ledger::Ledger;
 use std::path::Path;
 
 /// The first 12 hex digits of an id are those of its spawn commit; the 13th is the UUID version.
@@ -94,13 +94,13 @@ impl Ledger<'_> {
     }
 
     /// Every agent that was given a branch of this full name, oldest first.
-    pub(super) fn agents_with_branch(&self, branch: &str) -> Result<Vec<Agent>> {
+    pub(in crate::store) fn agents_with_branch(&self, branch: &str) -> Result<Vec<Agent>> {
         let mut agents = self.agents_that(|entry| entry.branch.as_deref() == Some(branch))?;
         agents.retain(|agent| agent.branch.as_deref() == Some(branch));
         Ok(agents)
     }
 
-    pub(super) fn with_prefix(&self, who: &str) -> Result<Vec<Agent>> {
+    pub(in crate::store) fn with_prefix(&self, who: &str) -> Result<Vec<Agent>> {
         let digits = who.replace('-', "").to_ascii_lowercase();
         let nibbles: Option<Vec<u8>> = digits.chars().map(nibble).collect();
         let Some(nibbles) = nibbles.filter(|nibbles| nibbles.len() >= SHORTEST_PREFIX) else {

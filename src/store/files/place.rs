@@ -9,7 +9,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::clone_name;
 use crate::git::files::untrusted;
-use crate::store::{briefing, fsx, layout};
+use crate::store::files::{briefing, fsx, layout};
 use crate::wire::journal::SpawnJournal;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -39,7 +39,10 @@ pub fn remember(common_dir: &Path, id: AgentId, worktree: &Path) -> Result<()> {
 ///
 /// # Errors
 /// `io`.
-pub(super) fn remembered_at(common_dir: &Path, worktree: &Path) -> Result<Option<String>> {
+pub(in crate::store) fn remembered_at(
+    common_dir: &Path,
+    worktree: &Path,
+) -> Result<Option<String>> {
     let agents = layout::agents_dir(common_dir);
     let Ok(entries) = fs::read_dir(&agents) else {
         return Ok(None);
@@ -71,7 +74,7 @@ impl RecordedPlaces {
     }
 
     /// How a row of this version names the worktree at an absolute path.
-    pub(super) fn as_recorded<'p>(&self, path: &'p str) -> &'p str {
+    pub(in crate::store) fn as_recorded<'p>(&self, path: &'p str) -> &'p str {
         let inside = Path::new(path).strip_prefix(&self.root).ok();
         inside.and_then(Path::to_str).unwrap_or(path)
     }
@@ -117,7 +120,7 @@ pub fn cloned(common_dir: &Path) -> Vec<String> {
 }
 
 /// Whether an agent was spawned in this clone, or for it, and not in one whose ledger was fetched. `clone` is the number of
-/// this clone, where it has one ([`super::ledger::Ledger::clone_number`]).
+/// this clone, where it has one ([`crate::store::ledger::Ledger::clone_number`]).
 pub fn is_of_this_clone(common_dir: &Path, clone: Option<u16>, agent: &Agent) -> bool {
     // Locks make the agent's directory for agents of other clones too; its task is there from the spawn alone.
     let directory = layout::agent_dir(common_dir, agent.id);

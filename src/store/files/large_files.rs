@@ -12,7 +12,7 @@ use crate::domain::path::Quoted;
 use crate::domain::path::split_name;
 use crate::error::{Error, IoContext, Result};
 use crate::git::files::admin_dir::{MODULES, leads_to};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use crate::system;
 use crate::wire::journal::MovedFile;
 use crate::wire::path_text::PathText;

@@ -5,28 +5,28 @@
 //! of another version or of an unknown tree is made again; it is never repaired.
 
 use super::belief::Belief;
-use super::ledger::Ledger;
 use super::row::{OwnLines, Row};
-use super::{fsx, layout};
 use crate::domain::{Agent, AgentId, Event, Oid};
 use crate::error::{IoContext, Result};
 use crate::git::notes;
+use crate::store::files::{fsx, layout};
+use crate::store::ledger::Ledger;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// A file with a copy of every note.
-pub(super) struct Copied {
+pub(in crate::store) struct Copied {
     /// What the file holds, before the tree's name.
-    pub(super) kind: &'static str,
+    pub(in crate::store) kind: &'static str,
     /// Where it is, below a common directory.
-    pub(super) path: fn(&Path) -> PathBuf,
+    pub(in crate::store) path: fn(&Path) -> PathBuf,
     /// So many changed notes, and one more for every 128 that there are, are read again each time before the file is
     /// written anew.
-    pub(super) worth: usize,
+    pub(in crate::store) worth: usize,
     /// What is kept of a note; never empty.
-    pub(super) keep: fn(Oid, Vec<u8>) -> Vec<u8>,
+    pub(in crate::store) keep: fn(Oid, Vec<u8>) -> Vec<u8>,
 }
 
 /// The notes as they are.
@@ -38,7 +38,7 @@ const BODIES: Copied = Copied {
 };
 
 /// Notes that the file does not have as they are, by key; empty for those that are gone.
-pub(super) type Changed = BTreeMap<Oid, Vec<u8>>;
+pub(in crate::store) type Changed = BTreeMap<Oid, Vec<u8>>;
 
 impl Ledger<'_> {
     /// Every agent, oldest first.
@@ -112,7 +112,7 @@ impl Ledger<'_> {
     }
 
     /// Hands on what is kept of every note, one at a time: all of them together may be more than fits into memory.
-    pub(super) fn each_copied(
+    pub(in crate::store) fn each_copied(
         &self,
         copied: &Copied,
         tree: Oid,
@@ -153,7 +153,7 @@ impl Ledger<'_> {
     }
 
     /// The bodies of these notes as they are in that tree; empty for those that are not in it.
-    pub(super) fn bodies(&self, tree: Oid, keys: BTreeSet<Oid>) -> Result<Changed> {
+    pub(in crate::store) fn bodies(&self, tree: Oid, keys: BTreeSet<Oid>) -> Result<Changed> {
         let notes = notes::lookup_many(self.repo, tree, &keys)?;
         let mut found: BTreeMap<Oid, Vec<Oid>> =
             keys.into_iter().map(|key| (key, Vec::new())).collect();
@@ -225,7 +225,7 @@ fn contains(body: &[u8], needle: &str) -> bool {
 // a last one that counts them. Such a file is replaced, never written to, and one that is not whole is no file.
 
 /// Writes a file of that kind, about that object, with what `each` hands on.
-pub(super) fn write_cache_file(
+pub(in crate::store) fn write_cache_file(
     file: &mut dyn Write,
     kind: &str,
     about: Oid,
@@ -244,7 +244,7 @@ pub(super) fn write_cache_file(
 
 /// Hands on every entry of a file, and gives the object that it is about and how many they are; `None` when the file
 /// is of another kind or not whole.
-pub(super) fn read_cache_file(
+pub(in crate::store) fn read_cache_file(
     file: &mut File,
     kind: &str,
     mut on: impl FnMut(Oid, &[u8]),

@@ -8,11 +8,12 @@ use crate::domain::report::{AuditVerdict, Audited};
 use crate::domain::{Agent, AgentId, Event, Oid, State, What, operation};
 use crate::error::Result;
 use crate::git::{Repo, notes};
-use crate::store::belief::Closed;
 use crate::store::chain::{self, Chain};
+use crate::store::files::{layout, place};
+use crate::store::landing::spawn_commit;
 use crate::store::ledger::Ledger;
-use crate::store::row::{OwnLines, Row};
-use crate::store::{layout, place, spawn_commit};
+use crate::store::ledger::belief::Closed;
+use crate::store::ledger::row::{OwnLines, Row};
 use crate::wire::event_line;
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -295,7 +296,7 @@ impl Ledger<'_> {
     ///
     /// # Errors
     /// As [`Ledger::is_made_here`].
-    pub(super) fn made_here(&self, agents: &[Agent]) -> Result<HashSet<AgentId>> {
+    pub(in crate::store) fn made_here(&self, agents: &[Agent]) -> Result<HashSet<AgentId>> {
         let own_lines = OwnLines::load(self.repo.common_dir())?;
         let mut made = HashSet::new();
         for agent in agents {

@@ -4,14 +4,15 @@
 //! came to hold the agent's tip; the newest one that makes the change which merging the work in its place would have made;
 //! the newest one whose message names the agent.
 
-use super::ledger::Ledger;
-use super::replay::Replay;
-use super::spawn_commit::NONCE;
-use super::target_commits::{CommitChange, Paths, first_parents};
-use super::{agent_branch, spawn_commit};
+use super::agent_branch;
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::Result;
 use crate::git::{Commit, Repo, notes};
+use crate::store::landing::replay::Replay;
+use crate::store::landing::spawn_commit;
+use crate::store::landing::spawn_commit::NONCE;
+use crate::store::landing::target_commits::{CommitChange, Paths, first_parents};
+use crate::store::ledger::Ledger;
 use crate::wire::event_line;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

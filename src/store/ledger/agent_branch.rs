@@ -10,14 +10,16 @@
 //!   agent can write); and its history holds the spawn commit or what a rebase made of that. The functions of
 //!   `git` that change refs are not to be called with a name from a row: `tests/architecture.rs` lists who may name them.
 
-use super::ledger::Ledger;
-use super::place::is_of_this_clone;
-pub use super::spawn_commit::AGENTS_BRANCHES;
-use super::{fsx, landed, layout, remote_names, spawn_commit};
 use crate::domain::{Agent, AgentId, Oid, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::refs::{REMOTE_COPIES, Swap};
 use crate::git::{Identity, Repo, Tip};
+use crate::store::chain::remote_names;
+use crate::store::files::place::is_of_this_clone;
+use crate::store::files::{fsx, layout};
+pub use crate::store::landing::spawn_commit::AGENTS_BRANCHES;
+use crate::store::landing::{landed, spawn_commit};
+use crate::store::ledger::Ledger;
 use std::collections::HashMap;
 use std::path::Path;
 use walkdir::WalkDir;

@@ -8,13 +8,13 @@
 //!
 //! The second form is for hosts that take branches only (`agent.refPrefix`).
 
-use super::chain::Chain;
-use super::{fsx, layout, lock};
 use crate::domain::Oid;
 use crate::domain::named::is_lower_hex;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::RemoteRefs;
+use crate::store::chain::Chain;
+use crate::store::files::{fsx, layout, lock};
 use std::collections::HashSet;
 use std::path::Path;
 use std::time::Instant;
@@ -200,7 +200,7 @@ impl Travelling {
 ///
 /// # Errors
 /// `repo-read-only`, `disk-full`, `io`.
-pub(super) fn load_or_make_clone_id(common_dir: &Path) -> Result<u16> {
+pub(in crate::store) fn load_or_make_clone_id(common_dir: &Path) -> Result<u16> {
     let path = layout::clone_id(common_dir);
     if let Some(number) = read(&path)? {
         return Ok(number);
@@ -259,7 +259,7 @@ pub fn is_long_name(text: &str) -> bool {
 ///
 /// # Errors
 /// `io`.
-pub(super) fn load_clone_id(common_dir: &Path) -> Result<Option<u16>> {
+pub(in crate::store) fn load_clone_id(common_dir: &Path) -> Result<Option<u16>> {
     read(&layout::clone_id(common_dir))
 }
 

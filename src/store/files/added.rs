@@ -5,7 +5,7 @@ use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::ignore::pattern;
 use crate::git::files::descent;
-use crate::store::{fsx, layout, lock};
+use crate::store::files::{fsx, layout, lock};
 use crate::wire::journal::FileCopy;
 use sha2::{Digest, Sha256};
 use std::fs;

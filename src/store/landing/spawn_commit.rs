@@ -1,14 +1,14 @@
 //! What a spawn commit says about its agent. It binds: the agent's id is made from that commit, so no other policy can
 //! be put into it. Where the ledger's row says otherwise, the row is wrong.
 
-use super::chain::{self, Chain};
-use super::keep;
 use crate::domain::event::Base;
 use crate::domain::{Agent, Event, Isolation, Oid};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::objects::{RawCommit, blob_name};
 use crate::git::program::CommitSignature;
 use crate::git::{Commit, Repo, notes};
+use crate::store::chain::keep;
+use crate::store::chain::{self, Chain};
 use crate::wire::event_line;
 use crate::wire::policy::{HEADER, Policy};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -416,7 +416,7 @@ fn with_spec(policy: Policy, agent: &Agent) -> Policy {
 }
 
 /// The policy of a spawn commit, or of the blob that the row names for one without, with what the last amendment changed.
-pub(super) fn bound_policy(
+pub(in crate::store) fn bound_policy(
     repo: &Repo,
     spawn_commit: Oid,
     blob: Oid,

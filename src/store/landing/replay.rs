@@ -117,12 +117,17 @@ impl Replay {
     }
 
     /// The commits that stand for others, parents first, each with the other one before and itself behind its name.
-    pub(super) fn commits(&self) -> &[(Oid, Oid, RawCommit)] {
+    pub(in crate::store) fn commits(&self) -> &[(Oid, Oid, RawCommit)] {
         &self.commits
     }
 
     /// The commits that change something of a short branch without merges, each with what stands for it.
-    pub(super) fn own_changes(&self, repo: &Repo, start: Oid, tip: Oid) -> Result<Vec<Vec<Oid>>> {
+    pub(in crate::store) fn own_changes(
+        &self,
+        repo: &Repo,
+        start: Oid,
+        tip: Oid,
+    ) -> Result<Vec<Vec<Oid>>> {
         let mut own = Vec::new();
         for commit in repo.line(start, tip).into_iter().flatten() {
             let [parent] = commit.parents[..] else { continue };

@@ -6,7 +6,7 @@ use crate::domain::repository_settings::{INCLUDE_PATH, PATH, to_commit};
 use crate::domain::{Oid, RepositorySettings, RoleSet};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, tree};
-use crate::store::{fsx, roles};
+use crate::store::{files::fsx, settings::roles};
 use crate::wire::settings_file;
 
 /// A settings file is a screenful; anything bigger is something else.

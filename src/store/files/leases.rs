@@ -7,7 +7,7 @@
 use crate::domain::claim::{LOOPBACK, Lease, LeaseKind, PORTS, WantedLease};
 use crate::domain::{AgentId, Slug, shell};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::store::{fsx, layout};
+use crate::store::files::{fsx, layout};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
