@@ -580,3 +580,22 @@ fn a_name_that_another_has_by_now_comes_back_with_a_word() {
     assert!(said.contains("has the name `worker` too"), "{said}");
     assert_eq!(team.refusal(&["show", "worker"]).0, "agent-ambiguous");
 }
+
+#[test]
+fn a_verdict_on_what_was_said_to_be_done_makes_it_no_more_done_than_that() {
+    for (said, why) in [("done", "-m"), ("fail", "--reason"), ("defer", "--reason")] {
+        let team = team(1);
+        team.json(&["undo"]);
+        assert_eq!(team.state(0), "idle");
+        team.json(&["mark", said, team.id(0), why, "because"]);
+        assert_eq!(team.json(&["verify", team.id(0)])["verdict"], "accept");
+        team.json(&["undo"]);
+        assert_eq!(team.state(0), "idle", "{said}");
+        let taken = team.repo.agent(&["train", "--all"]);
+        assert!(!String::from_utf8_lossy(&taken.stdout).contains("landed"), "{}", describe(&taken));
+        // What is said after that counts.
+        team.json(&["mark", "done", team.id(0), "-m", "finished"]);
+        team.json(&["verify", team.id(0)]);
+        assert_eq!(team.state(0), "done", "{said}");
+    }
+}

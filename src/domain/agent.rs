@@ -154,16 +154,19 @@ impl Agent {
                 first.what.kind()
             ));
         }
-        agent.apply(first, time, true, None);
+        agent.apply(first, time, true, (None, false));
         tell(first, agent.state);
         // Where the agent stood when an event was first followed by another.
         let mut forks: HashMap<&str, (State, bool)> = HashMap::new();
+        // Whether the last thing that was said of its end was taken back.
+        let mut is_unsaid = false;
         for ((event, time), meanwhile) in own {
             // Facts such as a run or a salvage happened, whatever is taken back; only what was
             // decided goes.
             let is_taken_back = |id| taken_back.contains(id) && event.what.is_decision();
             if event.operation.as_ref().is_some_and(is_taken_back) {
                 agent.updated = agent.updated.max(time);
+                is_unsaid |= says_end(&event.what);
                 tell(event, agent.state);
                 continue;
             }
@@ -194,7 +197,8 @@ impl Agent {
                 None => None,
             };
             let (known, in_doubt) = (agent.irregular.len(), agent.origin_in_doubt);
-            agent.apply(event, time, false, fork);
+            is_unsaid &= !says_end(&event.what) && !matches!(event.what, What::Started(_));
+            agent.apply(event, time, false, (fork, is_unsaid));
             if meanwhile && agent.origin_in_doubt == in_doubt {
                 agent.irregular.truncate(known);
             }
@@ -319,13 +323,14 @@ impl Agent {
         }
     }
 
-    /// `fork` is where the agent stood when the event before this one was first followed by another.
+    /// `fork` is where the agent stood when the event before this one was first followed by another; `is_unsaid` says that what was said
+    /// of its end before was taken back.
     fn apply(
         &mut self,
         event: &Event,
         time: DateTime<Utc>,
         first: bool,
-        fork: Option<(State, bool)>,
+        (fork, is_unsaid): (Option<(State, bool)>, bool),
     ) {
         self.updated = self.updated.max(time);
         if event.at.time() > time {
@@ -379,6 +384,10 @@ impl Agent {
             return;
         };
         let mut next = self.state.after(step, self.declared);
+        // A verdict on work that was said to be finished makes it no more finished than that was.
+        if is_unsaid && step == Move::Accept && matches!(self.state, State::Ready | State::Idle) {
+            next = Some(self.state);
+        }
         if next.is_none() {
             next = fork.and_then(|fork| match &event.what {
                 // A clone that judged more than what had landed did not know of the landing, and goes on.
@@ -531,6 +540,11 @@ impl Agent {
             _ => {}
         }
     }
+}
+
+/// Whether an event says whether the work is finished.
+fn says_end(what: &What) -> bool {
+    matches!(what, What::Done { .. } | What::Failed { .. } | What::Deferred { .. })
 }
 
 #[cfg(test)]
