@@ -311,6 +311,18 @@ fn what_git_is_to_end_it_ends_where_the_files_are() {
 }
 
 #[test]
+fn what_stands_in_the_place_of_the_bundle_is_seen() {
+    let Some(twins) = Twins::new("") else {
+        return;
+    };
+    twins.edit("rm -rf .agent; ln -s /etc .agent; echo mine > lib/a.txt");
+    for words in [&["diff", "@"][..], &["verify", "@"]] {
+        assert!(twins.same(words).to_string().contains("\".agent\""), "{words:?}");
+    }
+    twins.same(&["discard", "@"]);
+}
+
+#[test]
 fn git_moves_a_directory_of_the_base() {
     let Some(twins) = Twins::new("") else {
         return;

@@ -127,11 +127,6 @@ fn walk(
             }
             let at = tracked.at(&path)?;
             let has_tracked = matches!(at, TrackedPath::Directory);
-            // The bundle is passed over only while nothing of it is tracked: tracked files are part
-            // of the tree, wherever they are.
-            if besides.map(str::as_bytes) == Some(&path) && !has_tracked {
-                continue;
-            }
             // One that went away meanwhile stands for what the base has.
             let metadata = match fs::symlink_metadata(entry.path()) {
                 Ok(metadata) => metadata,
@@ -141,6 +136,11 @@ fn walk(
                 }
                 Err(_) => continue,
             };
+            // The bundle is passed over only where it is a directory and nothing of it is tracked: tracked files are part of the tree,
+            // wherever they are.
+            if besides.map(str::as_bytes) == Some(&path) && !has_tracked && metadata.is_dir() {
+                continue;
+            }
             let is_gone = is_whiteout(&entry.path(), &metadata)?;
             let inside = [path.as_slice(), b"/"].concat();
             let mut copy = None;
