@@ -46,6 +46,23 @@ fn what_a_configuration_ignores_that_the_environment_names_is_no_work() {
 }
 
 #[test]
+fn how_the_user_s_own_git_reads_paths_changes_no_answer() {
+    let agent = Agent::new();
+    agent.write("src/new.rs", "pub fn new() {}\n");
+    for variable in ["GIT_ICASE_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS"] {
+        for words in [["diff", &agent.id], ["verify", &agent.id]] {
+            let mut command = agent_command(&agent.repo.path());
+            command.env(variable, "1").args(words).arg("--format=json");
+            let said = json_of(command).to_string();
+            assert!(
+                said.contains("src/new.rs") || said.contains("\"accept\""),
+                "{variable}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_the_user_s_own_ignore_file_names_is_no_work() {
     let agent = Agent::new();
     agent.write("note.swp", "mine");

@@ -36,6 +36,9 @@ pub const LOCAL_VARIABLES: &[&str] = &[
     "GIT_INTERNAL_SUPER_PREFIX",
     // Not one of those, but attributes from a tree would count for git alone, and not where files are read without it.
     "GIT_ATTR_SOURCE",
+    // Nor these: paths are given to git as they are, and it refuses to take them in two ways.
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
 ];
 
 /// Variables under which git writes each index as one file. Git puts the shared part of a split index beside `HEAD`, and that is not
@@ -241,16 +244,25 @@ pub(in crate::git) fn finish_by(command: Command, end: Instant) -> Result<Option
     // The readers are not waited for after a kill: a child of git's may hold the pipes open.
     let readers = pipes.map(|pipe| {
         let (sender, receiver) = mpsc::sync_channel(1);
-        thread::spawn(move || {
+        let read = move || {
             let mut bytes = Vec::new();
             let read = pipe.map_or(Ok(0), |mut pipe| pipe.read_to_end(&mut bytes));
             // Failing to send means that the time was up.
             let _ = sender.send(read.map(|_| bytes));
-        });
-        receiver
+        };
+        // A user may have no more threads.
+        thread::Builder::new().spawn(read).map(|_| receiver)
     });
     let mut streams = Vec::new();
     for reader in readers {
+        let reader = match reader {
+            Ok(reader) => reader,
+            Err(error) => {
+                running.child.kill().map_err(failed)?;
+                running.child.wait().map_err(failed)?;
+                return Err(failed(error));
+            }
+        };
         match reader.recv_timeout(end.saturating_duration_since(Instant::now())) {
             Ok(bytes) => streams.push(bytes.map_err(failed)?),
             Err(_) => {
