@@ -599,3 +599,34 @@ fn a_verdict_on_what_was_said_to_be_done_makes_it_no_more_done_than_that() {
         assert_eq!(team.state(0), "done", "{said}");
     }
 }
+
+#[test]
+fn a_discard_of_several_is_taken_back_as_a_whole_or_not_at_all() {
+    let team = team(2);
+    team.json(&["discard", team.id(0), team.id(1)]);
+    let mut places: Vec<_> = team.agents.iter().map(|(_, place)| place.clone()).collect();
+    // Whichever comes last.
+    places.sort();
+    fs::create_dir_all(&places[1]).expect("made");
+    fs::write(places[1].join("mine"), "a person's\n").expect("written");
+    assert_eq!(team.refusal(&["undo"]), ("path-exists".to_owned(), 3));
+    assert!(!places[0].exists(), "half of it");
+    fs::remove_dir_all(&places[1]).expect("removed");
+    team.json(&["undo"]);
+    for number in [0, 1] {
+        assert_eq!(team.state(number), "done");
+        assert!(team.agents[number].1.join(format!("src/file-{number}.rs")).exists());
+    }
+}
+
+#[test]
+fn what_expired_of_a_discarded_agent_is_told_when_the_rest_comes_back() {
+    let team = team(1);
+    team.json(&["discard", team.id(0)]);
+    team.repo.agent(&["gc", "--expire-salvage=0s", "--yes"]);
+    team.repo.git(["reflog", "expire", "--expire=now", "--all"]);
+    team.repo.git(["gc", "--quiet", "--prune=now"]);
+    let undone = team.json(&["undo"]);
+    let warnings = undone["warnings"].to_string();
+    assert!(warnings.contains("a part of what was kept of agent"), "{undone:#}");
+}

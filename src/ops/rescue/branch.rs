@@ -1,4 +1,4 @@
-//! The branch, or the directory of files, in which work comes back.
+//! The branch, the directory of files, or the worktree, in which work comes back.
 
 use crate::agents::context::real_path::real_path;
 use crate::agents::context::untrusted::WorktreeView;
@@ -7,11 +7,10 @@ use crate::agents::{
 };
 use crate::domain::{Agent, Isolation, Oid, State, branch_name, shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
-use crate::git::Tip;
-use crate::git::command;
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
-use crate::git::salvage::{TRAILER, WORK};
+use crate::git::salvage::{TRAILER, WORK, staged_in};
+use crate::git::{NewWorktree, Tip, command};
 use crate::ops::rescue::{Kept, RescueDestination, RescuePlan};
 use crate::store::files::{fsx, layout, lock};
 use crate::store::{RecordedPlaces, landing::spawn_commit, ledger::agent_branch};
@@ -373,4 +372,61 @@ pub(super) fn require_free(ctx: &Ctx, branch: &str) -> Result<()> {
     let top = shell::path(&other.top);
     Err(Error::new(Code::AgentState, what)
         .hint(format!("to free it, run git -C {top} switch --detach")))
+}
+
+/// Puts files and git's record of a worktree at the place of an agent. Gives what the user should know.
+pub(super) fn place(
+    ctx: &Ctx,
+    plan: &RescuePlan,
+    half_made: &Path,
+    path: &Path,
+    (branch, tip): (&str, Oid),
+) -> Result<Option<String>> {
+    let above = path.parent().unwrap_or(path);
+    fs::create_dir_all(above).at("could not make", above)?;
+    let agent = &plan.agent;
+    let layer = layered::of(&ctx.repo, agent.id);
+    let warning = if layer.is_some() {
+        fsx::create_dir(half_made)?;
+        None
+    } else {
+        let known = if plan.was_discarded { None } else { bundle::known(ctx, agent)? };
+        fill(ctx, agent, (plan.commit, plan.bundle.or(known)), half_made)?
+    };
+    ctx.reached("filled");
+    let common = ctx.repo.common_dir();
+    let admin = worktree::admin_dir(&ctx.repo, plan.agent.id);
+    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
+    // A call that was killed may have come this far, and its admin directory serves.
+    if !admin.is_dir() {
+        let work = ctx.repo.read_commit(plan.commit.unwrap_or(tip))?;
+        let is_work = work.trailer(TRAILER) == Some(WORK);
+        let listed = if is_work { staged_in(&ctx.repo, &work)? } else { work.tree };
+        let new = NewWorktree {
+            name: &layout::worktree_name(plan.agent.id),
+            path,
+            branch: Some(branch),
+            commit: tip,
+            scratch: &layout::tmp_dir(common),
+            lock_reason: &layout::lock_reason(plan.agent.id),
+            identity: &ctx.identities()?.committer,
+        };
+        let fill = |admin: &Path| ctx.repo.write_index(listed, &admin.join("index"));
+        ctx.repo.add_admin_dir(&new, fill)?;
+    } else if !admin.join("index").is_file() {
+        // The agent could put a link there, which a rename replaces.
+        let index = fsx::unique_name(&layout::tmp_dir(common).join("index"));
+        ctx.repo.write_index(ctx.repo.tree_of(tip)?, &index)?;
+        fs::rename(&index, admin.join("index")).at("could not make the index of", path)?;
+    }
+    ctx.reached("linked");
+    // A clone that was deleted comes back as a linked worktree, as after a discard.
+    clone::forget(common, agent.id);
+    // The way to the admin directory before the name: what appears at the place is a whole worktree.
+    ctx.repo.point_worktree(half_made, &admin)?;
+    fs::rename(half_made, path).at("could not make", path)?;
+    if layer.is_some() {
+        layered::close(path)?;
+    }
+    Ok(warning)
 }

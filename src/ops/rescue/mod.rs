@@ -9,30 +9,29 @@
 mod branch;
 
 pub(in crate::ops) use branch::from_index;
-use branch::places;
+use branch::{place, places};
 
 use super::agent_report::{AgentReport, Reporter};
 use crate::agents::context::real_path::real_path;
-use crate::agents::upkeep::{clone, half_made, hooks, own_checkout::require_own_branch};
+use crate::agents::upkeep::{half_made, hooks, own_checkout::require_own_branch};
 use crate::agents::who::{authority::require_orchestrator, lookup};
-use crate::agents::{Ctx, life::liveness, place::worktree, stock::layered, work::bundle};
+use crate::agents::{Ctx, life::liveness, place::worktree};
 use crate::domain::event::WORKTREE;
 use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
-use crate::git::salvage::{BUNDLE, TRAILER, WORK, is_as_it_was, staged_in};
+use crate::git::salvage::{BUNDLE, TRAILER, WORK, is_as_it_was};
 use crate::git::worktree::set_lock;
-use crate::git::{Commit, NewWorktree, Tip, program};
+use crate::git::{Commit, Tip, program};
 use crate::ops::error_report::to_have_what_others_keep;
-use crate::store::files::{fsx, large_files, layout, lock};
+use crate::store::files::{fsx, large_files, layout};
 use crate::store::{chain::keep, landing::spawn_commit};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::collections::{HashMap, HashSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The steps of a rescue to files, in order, under the names given to
 /// [`crate::agents::context::ctx::Seams::reached`]; one to a branch has no `filled`.
@@ -107,17 +106,7 @@ pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<Resc
     if destination == RescueDestination::Agent && !was_discarded {
         kept = Kept::on_branch(ctx, &agent)?;
     }
-    let plan = RescuePlan {
-        commit: kept.commit,
-        bundle: kept.bundle,
-        warnings: kept.warnings(&agent),
-        was_discarded,
-        branch_stayed: kept.branch_stayed,
-        destination,
-        agent,
-    };
-    plan.require_something(&kept)?;
-    plan.require_history(ctx)?;
+    let plan = RescuePlan::of(ctx, &kept, agent, destination, was_discarded)?;
     match &plan.destination {
         RescueDestination::Directory(path) => branch::require_place(ctx, &ctx.absolute(path))?,
         RescueDestination::Branch(name) => {
@@ -138,29 +127,25 @@ pub fn plan(ctx: &Ctx, who: &str, destination: RescueDestination) -> Result<Resc
     Ok(plan)
 }
 
-/// Makes worktree and branch of a discarded agent again, and leaves its row to the caller. Gives what the user should know.
+/// Plans to make worktree and branch of a discarded agent again.
 ///
 /// # Errors
-/// As [`plan`] and [`execute`] for [`RescueDestination::Agent`], whatever state the agent is in.
-pub(super) fn restore(ctx: &Ctx, agent: &Agent) -> Result<Vec<String>> {
+/// As [`plan`] for [`RescueDestination::Agent`], whatever state the agent is in.
+pub(super) fn plan_restore(ctx: &Ctx, agent: &Agent) -> Result<RescuePlan> {
     let kept = Kept::of(ctx, &ctx.ledger().own_events(agent.spawn_commit)?)?;
-    let plan = RescuePlan {
-        commit: kept.commit,
-        bundle: kept.bundle,
-        warnings: kept.warnings(agent),
-        was_discarded: true,
-        branch_stayed: kept.branch_stayed,
-        destination: RescueDestination::Agent,
-        agent: agent.clone(),
-    };
-    plan.require_something(&kept)?;
-    plan.require_history(ctx)?;
+    let plan = RescuePlan::of(ctx, &kept, agent.clone(), RescueDestination::Agent, true)?;
     require_places(ctx, &plan)?;
-    let mut warnings = plan.warnings.clone();
+    Ok(plan)
+}
+
+/// Does so, and leaves the row to the caller. Gives what the user should know.
+///
+/// # Errors
+/// As [`execute`].
+pub(super) fn restore(ctx: &Ctx, plan: RescuePlan) -> Result<Vec<String>> {
     let (path, warning) = reopen(ctx, &plan, || Ok(()))?;
-    warnings.extend(warning);
-    warnings.extend(large_files::give_back(ctx.repo.common_dir(), agent.id, &path)?);
-    Ok(warnings)
+    let large = large_files::give_back(ctx.repo.common_dir(), plan.agent.id, &path)?;
+    Ok(plan.warnings.into_iter().chain(warning).chain(large).collect())
 }
 
 /// Gives it back and tells the row.
@@ -188,7 +173,8 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
                 // The report was made before the row moved.
                 report.agent.state = State::Idle.as_str();
             }
-            report.rescued_branch = plan.agent.branch.as_deref().map(short_name);
+            report.rescued_branch =
+                plan.agent.branch.as_deref().map(|name| branch_name(name).to_owned());
             report.rescued_directory = Some(path.to_string_lossy().into_owned());
             return Ok(report);
         }
@@ -211,7 +197,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
                 let id = plan.agent.id.short();
                 report.warnings.push(format!(
                     "the files are as they were on the disk, and a checkout of {} would convert them; to have them unchanged, run git agent rescue {id} --to <directory>",
-                    short_name(&name)
+                    branch_name(&name).to_owned()
                 ));
             }
             let large = large_files::of_agent(ctx.repo.common_dir(), plan.agent.id)?;
@@ -222,7 +208,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
                     large.len()
                 ));
             }
-            report.rescued_branch = Some(short_name(&name));
+            report.rescued_branch = Some(branch_name(&name).to_owned());
             name
         }
         (_, None) => return Err(plan.only_bundle()),
@@ -234,11 +220,30 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
     Ok(report)
 }
 
-fn short_name(branch: &str) -> String {
-    branch_name(branch).to_owned()
-}
-
 impl RescuePlan {
+    fn of(
+        ctx: &Ctx,
+        kept: &Kept,
+        agent: Agent,
+        destination: RescueDestination,
+        was_discarded: bool,
+    ) -> Result<RescuePlan> {
+        let (commit, bundle, branch_stayed) = (kept.commit, kept.bundle, kept.branch_stayed);
+        let warnings = kept.warnings(&agent);
+        let plan = RescuePlan {
+            commit,
+            bundle,
+            warnings,
+            was_discarded,
+            branch_stayed,
+            destination,
+            agent,
+        };
+        plan.require_something(kept)?;
+        plan.require_history(ctx)?;
+        Ok(plan)
+    }
+
     fn require_something(&self, kept: &Kept) -> Result<()> {
         let id = self.agent.id.short();
         match (self.commit, self.bundle, &self.destination) {
@@ -335,7 +340,7 @@ impl Kept {
     /// Reads the row and looks for what it names.
     fn of(ctx: &Ctx, events: &[Event]) -> Result<Kept> {
         let gone = expired(ctx, events)?;
-        let mut kept = Kept { expired: gone.values().max().copied(), ..Kept::default() };
+        let mut kept = Kept::default();
         let (mut tip, mut work): (Option<Oid>, Option<Commit>) = (None, None);
         let discards = events.iter().filter(|event| matches!(event.what, What::Discarded { .. }));
         let discards: HashSet<_> = discards.filter_map(|event| event.operation.as_ref()).collect();
@@ -351,7 +356,7 @@ impl Kept {
             if is_back {
                 // Its owner had it back, and may have dropped it since.
                 (tip, work, kept.bundle, kept.is_since_landing) = (None, None, None, false);
-                kept.absent.clear();
+                (kept.absent, kept.expired) = (Vec::new(), None);
                 continue;
             }
             let commit = match event.what {
@@ -362,7 +367,8 @@ impl Kept {
                 }
                 _ => continue,
             };
-            if gone.contains_key(&commit) {
+            if let Some(time) = gone.get(&commit) {
+                kept.expired = Some(*time);
                 continue;
             }
             if !ctx.repo.has_object(commit) {
@@ -388,14 +394,14 @@ impl Kept {
 
     /// What to tell a caller that gets less than was kept.
     fn warnings(&self, agent: &Agent) -> Vec<String> {
+        let (id, have) = (agent.id.short(), to_have_what_others_keep());
         let absent = self.absent.iter().map(|commit| {
-            format!(
-                "commit {commit}, which was kept of agent {}, is not in this clone; {}",
-                agent.id.short(),
-                to_have_what_others_keep()
-            )
+            format!("commit {commit}, which was kept of agent {id}, is not in this clone; {have}")
         });
-        absent.collect()
+        let expired = self.expired.map(|time| {
+            format!("a part of what was kept of agent {id} expired on {}", time.format("%Y-%m-%d"))
+        });
+        absent.chain(expired).collect()
     }
 }
 
@@ -541,60 +547,4 @@ fn record(ctx: &Ctx, plan: &RescuePlan) -> Result<()> {
     let back = What::Rescued { to: WORKTREE.to_owned() };
     ctx.ledger().append(plan.agent.spawn_commit, &ctx.actor()?, back, ctx.now())?;
     Ok(())
-}
-
-fn place(
-    ctx: &Ctx,
-    plan: &RescuePlan,
-    half_made: &Path,
-    path: &Path,
-    (branch, tip): (&str, Oid),
-) -> Result<Option<String>> {
-    let above = path.parent().unwrap_or(path);
-    fs::create_dir_all(above).at("could not make", above)?;
-    let agent = &plan.agent;
-    let layer = layered::of(&ctx.repo, agent.id);
-    let warning = if layer.is_some() {
-        fsx::create_dir(half_made)?;
-        None
-    } else {
-        let known = if plan.was_discarded { None } else { bundle::known(ctx, agent)? };
-        branch::fill(ctx, agent, (plan.commit, plan.bundle.or(known)), half_made)?
-    };
-    ctx.reached("filled");
-    let common = ctx.repo.common_dir();
-    let admin = worktree::admin_dir(&ctx.repo, plan.agent.id);
-    let _spawns = lock::hold(common, layout::SPAWN_LOCK)?;
-    // A call that was killed may have come this far, and its admin directory serves.
-    if !admin.is_dir() {
-        let work = ctx.repo.read_commit(plan.commit.unwrap_or(tip))?;
-        let is_work = work.trailer(TRAILER) == Some(WORK);
-        let listed = if is_work { staged_in(&ctx.repo, &work)? } else { work.tree };
-        let new = NewWorktree {
-            name: &layout::worktree_name(plan.agent.id),
-            path,
-            branch: Some(branch),
-            commit: tip,
-            scratch: &layout::tmp_dir(common),
-            lock_reason: &layout::lock_reason(plan.agent.id),
-            identity: &ctx.identities()?.committer,
-        };
-        let fill = |admin: &Path| ctx.repo.write_index(listed, &admin.join("index"));
-        ctx.repo.add_admin_dir(&new, fill)?;
-    } else if !admin.join("index").is_file() {
-        // The agent could put a link there, which a rename replaces.
-        let index = fsx::unique_name(&layout::tmp_dir(common).join("index"));
-        ctx.repo.write_index(ctx.repo.tree_of(tip)?, &index)?;
-        fs::rename(&index, admin.join("index")).at("could not make the index of", path)?;
-    }
-    ctx.reached("linked");
-    // A clone that was deleted comes back as a linked worktree, as after a discard.
-    clone::forget(common, agent.id);
-    // The way to the admin directory before the name: what appears at the place is a whole worktree.
-    ctx.repo.point_worktree(half_made, &admin)?;
-    fs::rename(half_made, path).at("could not make", path)?;
-    if layer.is_some() {
-        layered::close(path)?;
-    }
-    Ok(warning)
 }

@@ -38,6 +38,9 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     if let Some(obstacle) = operation.obstacle() {
         return Err(refusal(ctx, &operation, obstacle)?);
     }
+    // All are asked before anything is made again: half of it could not be taken back by the same name.
+    let plan_of = |agent| rescue::plan_restore(ctx, agent);
+    let restored = plan.restored.iter().map(plan_of).collect::<Result<Vec<_>>>()?;
     // The commits of all reverts are made first, so that a conflict is found before any branch has moved.
     let reverts = Reverts::make(ctx, plan)?;
     report.moves.extend(reverts.moves.iter().map(BranchMoveReport::from));
@@ -65,8 +68,8 @@ pub fn execute(ctx: &Ctx, plan: &UndoPlan) -> Result<UndoReport> {
     }
     // A discard, as below, takes this lock itself.
     drop(landings);
-    for agent in &plan.restored {
-        report.warnings.extend(rescue::restore(ctx, agent)?);
+    for one in restored {
+        report.warnings.extend(rescue::restore(ctx, one)?);
     }
     // Another undo of the same operation may have written its rows meanwhile.
     let landings = lock::hold(repo.common_dir(), layout::LANDING_LOCK)?;
