@@ -32,11 +32,11 @@ const DOORS: &[(&str, &[&str])] = &[
     ("Utc::now", &["agents/context/ctx.rs"]),
     ("println!", &[]),
     ("eprintln!", &[]),
-    ("io::stdout", &["cli/ui.rs"]),
+    ("io::stdout", &["cli/out/ui.rs"]),
     ("io::stderr", &["cli/mod.rs"]),
     // Where it panicked.
     ("process::exit", &["main.rs"]),
-    ("anstream::", &["cli/ui.rs"]),
+    ("anstream::", &["cli/out/ui.rs"]),
     ("unsafe ", &[]),
     ("derive(Serialize", &["wire/", "ops/"]),
     // What changes a ref. A name from a row gets there through `store/ledger/agent_branch.rs` alone, which proves whose it is.
@@ -344,7 +344,7 @@ fn no_rooms_name_each_other_in_a_circle() {
 }
 
 /// The layers whose files all stand in rooms.
-const IN_ROOMS: [&str; 2] = ["agents", "store"];
+const IN_ROOMS: [&str; 3] = ["agents", "store", "cli"];
 
 #[test]
 fn a_floor_has_few_rooms_and_hardly_a_loose_file() {
@@ -550,8 +550,8 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("agents/who/persona.rs", "personas of the user"),
     ("agents/stock/pool.rs", "state of ours"),
     ("agents/context/run_repo.rs", "names of refs of the shared repository"),
-    ("cli/run/inputs.rs", "what the user names"),
-    ("cli/spawn.rs", "what the user names"),
+    ("cli/verbs/run/inputs.rs", "what the user names"),
+    ("cli/verbs/spawn.rs", "what the user names"),
     ("git/changes/glance.rs", "an agent's: names of files, no content"),
     ("git/changes/ignore.rs", "an agent's: names of files, no content"),
     ("git/files/lock_file.rs", "notes of ours"),

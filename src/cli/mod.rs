@@ -1,76 +1,43 @@
 //! The command line: clap in, an operation, its answer out. One verb, one file; nothing is decided
 //! here but which operation runs and how its report looks.
 
-mod amend;
-mod archive;
-mod args;
-mod board;
-mod bundle;
-mod check;
-mod claimed;
-mod commit;
-mod diff;
-mod discard;
-mod doctor;
-mod enter;
-mod format;
-mod gc;
-mod guard;
-mod help;
-mod hook;
-mod init;
-mod lead;
-mod ledger;
-mod list;
-mod markdown;
-mod materialize;
-mod merge;
-mod neutral;
-mod overlap;
-mod pr;
-mod progress;
-mod receive;
-mod rename;
-mod render;
-mod report;
-mod rescue;
-mod retry;
-mod roles;
-mod run;
-mod runs;
-mod schema;
-mod screen;
-mod send;
-mod settle;
-mod setup;
-mod several;
-mod shell;
-mod show;
-mod spawn;
-mod sync;
-mod terminal;
-mod train;
-mod typed_task;
-mod ui;
-mod undo;
-mod uninstall;
-mod update;
-mod usage_error;
+/// What is printed: answers as text, tables, JSON and pages, progress, and the screen of a board.
+mod out {
+    pub(super) mod format;
+    pub(super) mod markdown;
+    pub(super) mod neutral;
+    pub(super) mod progress;
+    pub(super) mod render;
+    pub(super) mod screen;
+    pub(super) mod terminal;
+    pub(super) mod ui;
+}
+
+/// What is typed: arguments that verbs share, texts of tasks, and what is wrong with them.
+mod input {
+    pub(super) mod args;
+    pub(super) mod claimed;
+    pub(super) mod lead;
+    pub(super) mod several;
+    pub(super) mod typed_task;
+    pub(super) mod usage_error;
+}
+
 mod verbs;
-mod verify;
 
 use crate::agents::{Ctx, Env, context::scratch, upkeep::clone};
 use crate::error::{Error, Exit, Result};
 use crate::ops;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use input::{lead, usage_error};
+use out::ui::{Format, KeptText, Ui};
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::str::FromStr;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
-use ui::{Format, KeptText, Ui};
-use verbs::{Command, GROUPS, dispatch};
+use verbs::{Command, GROUPS, dispatch, help};
 
 /// Gives every coding agent a worktree, a branch and a scope, and records what became of it
 #[derive(Debug, Parser)]

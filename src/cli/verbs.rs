@@ -1,15 +1,53 @@
 //! Every verb, listed once: the group of help that it belongs to, its arguments, and what it calls.
 
+mod amend;
+mod archive;
+pub(super) mod board;
+mod bundle;
+mod check;
+mod commit;
+mod diff;
+mod discard;
+mod doctor;
+mod enter;
+mod gc;
+mod guard;
+pub(super) mod help;
+mod hook;
+mod init;
+mod ledger;
+mod list;
+mod materialize;
+mod merge;
+mod overlap;
+mod pr;
+mod receive;
+mod rename;
+mod report;
+mod rescue;
+mod retry;
+mod roles;
+mod run;
+mod runs;
+mod schema;
+mod send;
+mod settle;
+mod setup;
+mod shell;
+mod show;
+mod spawn;
+mod sync;
+mod train;
+mod undo;
+mod uninstall;
+mod update;
+mod verify;
+
+use self::run::supervisor;
 use crate::agents::Ctx;
-use crate::cli::help::{Group, kebab};
-use crate::cli::run::{self, supervisor};
-use crate::cli::ui::Ui;
-use crate::cli::{
-    amend, archive, board, bundle, check, commit, diff, discard, doctor, enter, gc, guard, help,
-    hook, init, ledger, list, look, materialize, merge, open, overlap, pr, receive, rename, report,
-    rescue, retry, roles, runs, schema, send, settle, setup, shell, show, spawn, sync, train, undo,
-    uninstall, update, verify,
-};
+use crate::cli::out::ui::Ui;
+use crate::cli::verbs::help::{Group, kebab};
+use crate::cli::{look, open};
 use crate::error::{Exit, Result};
 use clap::{Args, Subcommand};
 
