@@ -14,14 +14,14 @@
 mod support;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use git_agent::domain::message::{Handing, Letter, Message, MessageId, Name};
-use git_agent::domain::message_rules::Draft;
-use git_agent::domain::stamp::Stamp;
+use git_agent::domain::mail::message::{Handing, Letter, Message, MessageId, Name};
+use git_agent::domain::mail::message_rules::Draft;
+use git_agent::domain::value::stamp::Stamp;
 use git_agent::git::Repo;
 use git_agent::git::objects::NewCommit;
 use git_agent::store::chain;
 use git_agent::store::mailbox::{Mailbox, Nonce, Reader, Wanted};
-use git_agent::wire::message::{encode, payload};
+use git_agent::wire::row::message::{encode, payload};
 use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;

@@ -13,7 +13,7 @@
 
 mod support;
 
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::merge::MergeResult;
 use std::path::Path;

@@ -6,7 +6,7 @@ use crate::support::{TestRepo, assert_unchanged, git_in, git_output, snapshot};
 use git_agent::agents::context::ctx::Ctx;
 use git_agent::agents::upkeep::half_made;
 use git_agent::ops::spawn::{self, SpawnOptions};
-use git_agent::wire::task_file::{self, TaskWords};
+use git_agent::wire::file::task_file::{self, TaskWords};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

@@ -12,7 +12,7 @@ mod spawns;
 
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::support::{TestRepo, git_in, git_output, isolated};
-use git_agent::domain::diagnosis::Sign;
+use git_agent::domain::judge::diagnosis::Sign;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 

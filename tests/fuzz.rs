@@ -5,7 +5,7 @@
 mod targets;
 
 use crate::support::TestRepo;
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::git::changes::PlainIndex;
 use std::collections::BTreeSet;
 use std::fs;

@@ -185,7 +185,7 @@ fn a_real_run_writes_what_the_crate_page_lists() {
 #[test]
 fn the_crate_page_names_every_setting_of_git() {
     let page = include_str!("../src/lib.rs");
-    let table = include_str!("../src/wire/settings.txt");
+    let table = include_str!("../src/wire/file/settings.txt");
     let settings: Vec<_> = table
         .lines()
         .filter_map(|line| line.split(" | ").next())

@@ -15,7 +15,7 @@ use git_agent::agents::upkeep::half_made;
 use git_agent::ops::spawn;
 use git_agent::ops::spawn::STEPS;
 use git_agent::ops::spawn::SpawnOptions;
-use git_agent::wire::task_file;
+use git_agent::wire::file::task_file;
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -14,9 +14,9 @@ mod tampering;
 mod trees;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use git_agent::domain::event::{Base, Isolation, Spawning, What};
-use git_agent::domain::id::AgentName;
-use git_agent::domain::oid::Oid;
+use git_agent::domain::life::event::{Base, Isolation, Spawning, What};
+use git_agent::domain::life::id::AgentName;
+use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
 use sha1::Digest;
 

@@ -26,11 +26,11 @@ use crate::support::death::ctx_with;
 use chrono::{DateTime, Utc};
 use git_agent::agents::context::ctx::Ctx;
 use git_agent::agents::context::ctx::Seams;
-use git_agent::domain::message::{Handing, Letter, Name};
-use git_agent::domain::message_rules::Draft;
+use git_agent::domain::mail::message::{Handing, Letter, Name};
+use git_agent::domain::mail::message_rules::Draft;
 use git_agent::git::Repo;
 use git_agent::store::mailbox::{Mailbox, Nonce, Reader, Wanted};
-use git_agent::wire::message::payload;
+use git_agent::wire::row::message::payload;
 use std::sync::Arc;
 
 /// The moment at which tests that turn the clock begin.

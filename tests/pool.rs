@@ -7,7 +7,7 @@ use crate::support::{TestRepo, git_in, git_output};
 use git_agent::agents::context::ctx::Ctx;
 use git_agent::ops::pool;
 use git_agent::ops::spawn::{self, SpawnOptions};
-use git_agent::wire::task_file;
+use git_agent::wire::file::task_file;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;

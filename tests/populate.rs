@@ -9,7 +9,7 @@ mod proven;
 mod surroundings;
 
 use crate::support::{TestRepo, git_in, git_output};
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::error::Code;
 use oracle::{Pair, bare_clone, check, populate_new, varied};
 use std::fs;

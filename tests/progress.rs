@@ -6,7 +6,7 @@ use crate::support::death::ctx_with;
 use crate::support::terminal::{END, Streams, end, read, shown, terminal};
 use git_agent::agents::context::ctx::Seams;
 use git_agent::ops::spawn::{self, SpawnOptions};
-use git_agent::wire::task_file;
+use git_agent::wire::file::task_file;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

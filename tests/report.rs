@@ -96,12 +96,12 @@ fn the_report_tells_each_life() {
 
 #[test]
 fn runs_are_told_from_the_ledger() {
-    use git_agent::domain::event::{Exited, Started, What};
-    use git_agent::domain::run::Ending;
+    use git_agent::domain::life::event::{Exited, Started, What};
+    use git_agent::domain::life::run::Ending;
     use git_agent::{git::Repo, store::ledger::Ledger};
     let repo = TestRepo::with_commit();
     let commit = repo.spawn()["spawn_commit"].as_str().expect("a commit").to_owned();
-    let commit = git_agent::domain::oid::Oid::from_hex(&commit).expect("an oid");
+    let commit = git_agent::domain::value::oid::Oid::from_hex(&commit).expect("an oid");
     let opened = Repo::open(&repo.path()).expect("opens");
     let ledger = Ledger::new(&opened);
     let report = repo.agent_json(&["report"]);

@@ -1,10 +1,12 @@
 mod repository;
 
-use git_agent::domain::event::Isolation;
-use git_agent::domain::glob::Glob;
-use git_agent::domain::report::{NamedThing, ReportRules};
-use git_agent::domain::role::{DEFAULT_DENYLIST, RoleDraft, RoleSet, Shell, default_denylist};
-use git_agent::wire::role_file;
+use git_agent::domain::life::event::Isolation;
+use git_agent::domain::life::report::{NamedThing, ReportRules};
+use git_agent::domain::paths::glob::Glob;
+use git_agent::domain::work::role::{
+    DEFAULT_DENYLIST, RoleDraft, RoleSet, Shell, default_denylist,
+};
+use git_agent::wire::file::role_file;
 use std::collections::BTreeMap;
 use std::path::Path;
 

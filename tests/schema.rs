@@ -2,7 +2,7 @@
 
 use crate::support::TestRepo;
 use crate::support::agent::{SHARED_TASK, TASK, agent_command, describe, verbs};
-use git_agent::wire::schema::{answers, schema};
+use git_agent::wire::output::schema::{answers, schema};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

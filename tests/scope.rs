@@ -5,11 +5,11 @@ mod properties;
 mod typed;
 
 use crate::support::{TestRepo, git_output};
-use git_agent::domain::glob::Glob;
-use git_agent::domain::path::CaseIndex;
-use git_agent::domain::path::{PathProblem, RepoPath};
-use git_agent::domain::role::{RoleSet, default_denylist};
-use git_agent::domain::scope::{Decision, Denied, Scope, effective_denylist};
+use git_agent::domain::boundary::scope::{Decision, Denied, Scope, effective_denylist};
+use git_agent::domain::paths::glob::Glob;
+use git_agent::domain::paths::path::CaseIndex;
+use git_agent::domain::paths::path::{PathProblem, RepoPath};
+use git_agent::domain::work::role::{RoleSet, default_denylist};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 

@@ -371,7 +371,7 @@ fn make_executable(path: &Path) {
 /// thirty-two spawns.
 #[test]
 fn of_many_who_make_one_branch_exactly_one_succeeds() {
-    use git_agent::domain::oid::Oid;
+    use git_agent::domain::value::oid::Oid;
     use git_agent::git::Repo;
     let repo = TestRepo::with_commit();
     let head = Oid::from_hex(&repo.git(["rev-parse", "HEAD"])).expect("an oid");
@@ -542,7 +542,7 @@ fn an_id_that_begins_as_a_name_reads_is_ambiguous() {
         let seams = Seams { nonce, ..Seams::real() };
         ctx_with(&repo.path(), seams)
     };
-    let draft = || git_agent::wire::task_file::parse("task.toml", TASK.as_bytes());
+    let draft = || git_agent::wire::file::task_file::parse("task.toml", TASK.as_bytes());
     let options = spawn::SpawnOptions::default();
     let later = ctx(1);
     let plan = spawn::plan(&later, draft(), &options).expect("a plan");

@@ -3,13 +3,13 @@
 //! Every file in `fixtures/tasks/invalid` breaks one rule (or shows several at once) and has the report that
 //! a user would see as a snapshot.
 
-use git_agent::domain::glob::Glob;
-use git_agent::domain::id::AgentName;
-use git_agent::domain::role::{InvalidRole, RoleSet};
-use git_agent::domain::task::{Task, TaskOptions, Warning};
+use git_agent::domain::life::id::AgentName;
+use git_agent::domain::paths::glob::Glob;
+use git_agent::domain::work::role::{InvalidRole, RoleSet};
+use git_agent::domain::work::task::{Task, TaskOptions, Warning};
 use git_agent::error::{Code, Error};
 use git_agent::ops::error_report;
-use git_agent::wire::task_file::{self, MAX_BYTES};
+use git_agent::wire::file::task_file::{self, MAX_BYTES};
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

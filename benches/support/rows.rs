@@ -3,7 +3,7 @@
 use super::git;
 use super::storm::oid;
 use chrono::Utc;
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::notes::{Batch, Put, with_notes};
 use git_agent::store::chain;
@@ -31,7 +31,7 @@ pub(crate) fn fill(repo: &Repo, rows: usize) {
 
 /// A row as spawn writes it.
 fn row(number: usize) -> String {
-    let id = git_agent::domain::id::AgentId::from_spawn_commit(oid(number));
+    let id = git_agent::domain::life::id::AgentId::from_spawn_commit(oid(number));
     let base = oid(0);
     let dna = "0".repeat(64);
     let at = |micros: usize| {

@@ -3,8 +3,8 @@
 
 use super::{command, text};
 use chrono::Utc;
-use git_agent::domain::event::What;
-use git_agent::domain::oid::Oid;
+use git_agent::domain::life::event::What;
+use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::store::ledger::Ledger;
 use sha1::Digest;

@@ -1,6 +1,6 @@
 //! What an agent host sends to a hook: a tool that writes is never taken for one that does not.
 
-use git_agent::domain::tool_call::{Intent, TouchedPath, locate};
+use git_agent::domain::boundary::tool_call::{Intent, TouchedPath, locate};
 use git_agent::hosts::payload;
 use serde_json::Value;
 

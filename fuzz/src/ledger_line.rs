@@ -1,9 +1,9 @@
 //! A note of the ledger: any lines make a row, and what is read is what would be written.
 
-use git_agent::domain::agent::Agent;
-use git_agent::domain::event::{Event, What};
-use git_agent::domain::oid::Oid;
-use git_agent::wire::event_line::{LIMIT, decode, encode};
+use git_agent::domain::life::agent::Agent;
+use git_agent::domain::life::event::{Event, What};
+use git_agent::domain::value::oid::Oid;
+use git_agent::wire::row::event_line::{LIMIT, decode, encode};
 
 /// One note, as of an agent whose spawn commit is all zeros and of every agent that it names.
 pub fn run(data: &[u8]) {

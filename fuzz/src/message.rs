@@ -1,9 +1,9 @@
 //! A message: as the commit that holds it, as a file in a spool, and as what somebody asks to be sent.
 //! Whatever is read is written back as it was, and nothing that breaks a rule can be sent.
 
-use git_agent::domain::message_rules::Draft;
-use git_agent::wire::message::spooled::{self, Content};
-use git_agent::wire::message::{self, payload};
+use git_agent::domain::mail::message_rules::Draft;
+use git_agent::wire::row::message::spooled::{self, Content};
+use git_agent::wire::row::message::{self, payload};
 
 /// One message in each of its forms.
 pub fn run(data: &[u8]) {

@@ -1,9 +1,9 @@
 //! A scope and paths, one per line: `+glob`, `-glob`, anything else a path. The denylist wins, and a path
 //! that could leave the worktree or reach a git directory is never allowed.
 
-use git_agent::domain::glob::Glob;
-use git_agent::domain::path::RepoPath;
-use git_agent::domain::scope::{Decision, Denied, Scope};
+use git_agent::domain::boundary::scope::{Decision, Denied, Scope};
+use git_agent::domain::paths::glob::Glob;
+use git_agent::domain::paths::path::RepoPath;
 
 /// One scope and the paths that it decides.
 pub fn run(data: &[u8]) {

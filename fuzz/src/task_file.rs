@@ -1,10 +1,10 @@
 //! A task file: read whatever the bytes are, and nothing that breaks a rule becomes a task.
 
-use git_agent::domain::redaction;
-use git_agent::domain::role::RoleSet;
-use git_agent::domain::scope::Scope;
-use git_agent::domain::task::TaskOptions;
-use git_agent::wire::task_file;
+use git_agent::domain::boundary::scope::Scope;
+use git_agent::domain::value::redaction;
+use git_agent::domain::work::role::RoleSet;
+use git_agent::domain::work::task::TaskOptions;
+use git_agent::wire::file::task_file;
 use std::sync::LazyLock;
 
 static ROLES: LazyLock<RoleSet> = LazyLock::new(RoleSet::built_in);

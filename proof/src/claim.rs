@@ -9,7 +9,7 @@
 //! believe that they hold it, and what must hold is that no work lands but the one of the clone that the claim names, once.
 
 use crate::Outcome;
-use git_agent::domain::claim::{Bid, ClaimMessage, ClaimState, bid};
+use git_agent::domain::life::claim::{Bid, ClaimMessage, ClaimState, bid};
 use stateright::{Model, Property};
 use std::time::Duration;
 

@@ -7,8 +7,8 @@
 //! remote once, as `git push --mirror` from another repository does: then what clones have must come back.
 
 use crate::Outcome;
-use git_agent::domain::oid::Oid;
-use git_agent::domain::ref_update::{Arrival, arrival, contained};
+use git_agent::domain::value::oid::Oid;
+use git_agent::domain::value::ref_update::{Arrival, arrival, contained};
 use git_agent::git::notes::union_of_lines;
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -5,7 +5,7 @@
 
 use crate::Outcome;
 use crate::rows::{Line, Said, fold};
-use git_agent::domain::agent::Move;
+use git_agent::domain::life::agent::Move;
 use stateright::{Model, Property};
 
 /// The agents, and the branches that their work lands on, by who lands what where.
@@ -160,8 +160,8 @@ impl Model for World {
                 let row = fold(agent, lines);
                 let known = lines.len();
                 // Only what is done lands without a person who names it.
-                let is_wanted = row.state == git_agent::domain::agent::State::Done
-                    || row.state == git_agent::domain::agent::State::Merged;
+                let is_wanted = row.state == git_agent::domain::life::agent::State::Done
+                    || row.state == git_agent::domain::life::agent::State::Merged;
                 let version = state.versions[usize::from(agent)];
                 let is_there = base.work.contains(&(agent, version));
                 next.at[one] = if is_there && !self.has(Fault::LandsAgain) {

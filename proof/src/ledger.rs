@@ -5,7 +5,7 @@
 
 use crate::Outcome;
 use chrono::{DateTime, TimeDelta};
-use git_agent::domain::stamp::Stamp;
+use git_agent::domain::value::stamp::Stamp;
 use git_agent::git::notes::union_of_lines;
 use stateright::{Model, Property};
 

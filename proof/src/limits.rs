@@ -4,7 +4,7 @@
 //! `Limits::obstacle`. A command may be killed while it waits, and while it works, and then its supervisor works on and holds the ticket.
 
 use crate::Outcome;
-use git_agent::domain::limits::{Limit, Limits};
+use git_agent::domain::life::limits::{Limit, Limits};
 use stateright::{Model, Property};
 
 const COMMANDS: usize = 4;

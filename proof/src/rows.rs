@@ -1,11 +1,11 @@
 //! Rows of agents: real events, which the product's own fold reads.
 
 use chrono::{DateTime, TimeDelta};
-use git_agent::domain::agent::Agent;
-use git_agent::domain::event::{Base, Event, Isolation, Spawned, Spawning, Verified, What};
-use git_agent::domain::id::{AgentId, OperationId};
-use git_agent::domain::oid::Oid;
-use git_agent::domain::stamp::Stamp;
+use git_agent::domain::life::agent::Agent;
+use git_agent::domain::life::event::{Base, Event, Isolation, Spawned, Spawning, Verified, What};
+use git_agent::domain::life::id::{AgentId, OperationId};
+use git_agent::domain::value::oid::Oid;
+use git_agent::domain::value::stamp::Stamp;
 
 /// The number of the one clone whose rows these are.
 const CLONE: u16 = 7;

@@ -7,7 +7,7 @@
 //! followed by another one with what is left.
 
 use crate::Outcome;
-use git_agent::domain::train::{Culprit, Track, WantedCheck, decide};
+use git_agent::domain::landing::train::{Culprit, Track, WantedCheck, decide};
 use stateright::{Model, Property};
 use std::collections::BTreeSet;
 

@@ -5,8 +5,8 @@
 
 use crate::Outcome;
 use crate::rows::{Line, Said, fold, oid};
-use git_agent::domain::agent::{Move, State as AgentState};
-use git_agent::domain::operation::retreat;
+use git_agent::domain::life::agent::{Move, State as AgentState};
+use git_agent::domain::life::operation::retreat;
 use stateright::{Model, Property};
 
 /// What an undo leaves out.
@@ -72,7 +72,7 @@ pub enum Step {
 }
 
 /// The name of what a branch is at.
-fn tip(branch: &[Commit]) -> git_agent::domain::oid::Oid {
+fn tip(branch: &[Commit]) -> git_agent::domain::value::oid::Oid {
     let mut number = 1;
     for commit in branch {
         number = number * 5

@@ -12,7 +12,7 @@ use crate::agents::place::worktree::{self, AgentWorktree};
 pub(crate) use crate::agents::work::stacked::{base_of, landing_revision};
 use crate::agents::work::uncommitted::uncommitted_tree;
 use crate::agents::{context::untrusted, who::lookup};
-use crate::domain::change::Difference;
+use crate::domain::paths::change::Difference;
 use crate::domain::{Agent, Change, Oid, State, What};
 use crate::error::{Code, Error, Result};
 use crate::git::merge::Merge;
@@ -22,7 +22,7 @@ use crate::store::landing::replay::{self, Replay, goes_on_from};
 use crate::store::landing::target_commits::TargetMessages;
 use crate::store::landing::{landed, spawn_commit};
 use crate::store::ledger::agent_branch;
-use crate::wire::policy::Policy;
+use crate::wire::row::policy::Policy;
 use std::collections::HashSet;
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! The one door through which this program starts the user's `git`.
 
-use crate::domain::{Oid, shell};
+use crate::domain::{Oid, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::system::{self, ResourceLimits};
 use std::ffi::OsStr;

@@ -2,8 +2,8 @@
 //! database alone with the user's signature. Also the trailers of a message that is about to be used.
 
 use crate::domain::Oid;
-use crate::domain::change::Content;
-use crate::domain::path::split_name;
+use crate::domain::paths::change::Content;
+use crate::domain::paths::path::split_name;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::config::Identities;
 use crate::git::files::lock_file::is_same_file;

@@ -1,8 +1,8 @@
 //! What two trees do not share, and showing it.
 
 use crate::domain::Oid;
-use crate::domain::change::{Content, Difference, first_conflict};
-use crate::domain::path::split_once;
+use crate::domain::paths::change::{Content, Difference, first_conflict};
+use crate::domain::paths::path::split_once;
 use crate::error::{Code, Error, Result};
 use crate::git::changes::canonical_mode;
 use crate::git::repo::{failed, to_git2};

@@ -17,8 +17,8 @@ mod plain_files;
 mod precheck;
 mod steps;
 
-use crate::domain::evidence::{Conflict, Unfinished};
-use crate::domain::{Oid, branch_name, shell};
+use crate::domain::judge::evidence::{Conflict, Unfinished};
+use crate::domain::{Oid, branch_name, value::shell};
 use crate::error::{Code, Error, GitPlace, Remedy, Result};
 use crate::git::config::ConfigFile;
 use crate::git::files::admin_dir::{rebased, taken_branch};

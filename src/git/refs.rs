@@ -7,7 +7,7 @@
 pub mod remote;
 mod transaction;
 
-use crate::domain::{Oid, branch_name, shell};
+use crate::domain::{Oid, branch_name, value::shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::lock_file::LockFile;
 use crate::git::files::untrusted;

@@ -3,7 +3,7 @@
 pub mod open;
 pub(in crate::git) mod scratch_objects;
 
-use crate::domain::{Oid, OperationId, shell};
+use crate::domain::{Oid, OperationId, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::STAND_IN;
 use crate::git::files::untrusted;

@@ -11,7 +11,7 @@
 
 mod tour;
 
-use crate::domain::{Oid, shell};
+use crate::domain::{Oid, value::shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::Index;
 use crate::git::changes::gitlinks::{self, NestedPlace};

@@ -3,7 +3,7 @@
 
 use super::{Repo, command};
 use crate::domain::Oid;
-use crate::domain::path::split_once;
+use crate::domain::paths::path::split_once;
 use crate::error::Result;
 use std::cmp::Ordering;
 use std::collections::HashSet;

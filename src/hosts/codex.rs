@@ -9,7 +9,7 @@ use super::output::{Shown, Tokens, Told, json_lines, text};
 use super::payload::{Json, ToolKind, ToolNames};
 use super::settings::{Distrust, Registered, Registration, TrustFiles};
 use super::{Host, context};
-use crate::domain::shell;
+use crate::domain::value::shell;
 use serde_json::{Value, json};
 
 /// Where it keeps configuration and state, in place of `~/.codex`.

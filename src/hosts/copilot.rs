@@ -10,8 +10,8 @@ use super::home::{Ground, Preparation, hooks};
 use super::output::{Shown, Told, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
 use super::settings::{Distrust, Registered, Registration, TrustFiles, read_jsonc};
-use crate::domain::shell;
-use crate::domain::tool_call::HookEvent;
+use crate::domain::boundary::tool_call::HookEvent;
+use crate::domain::value::shell;
 use serde_json::{Value, json};
 
 /// Where it keeps configuration and state, in place of `~/.copilot`.

@@ -9,7 +9,7 @@ use super::output::{Shown, Tokens, Told, first_object, json_lines, text};
 use super::payload::{EventNames, Json, Moment, ToolKind, ToolNames};
 use super::settings::{Distrust, Registered, Registration, TrustFiles, read_jsonc};
 use super::{Host, context};
-use crate::domain::shell;
+use crate::domain::value::shell;
 use serde_json::Value;
 use std::path::Path;
 

@@ -6,7 +6,7 @@
 //! so that nothing has to be registered in the project; their files lie where the agent cannot write.
 
 use super::settings::Registration;
-use crate::domain::shell;
+use crate::domain::value::shell;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -50,8 +50,8 @@ pub const INSTRUCTIONS: [&str; 3] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 
 pub use claude::WORKTREE_DIR;
 
-use crate::domain::agent::Agent;
-use crate::domain::tool_call::HookEvent;
+use crate::domain::boundary::tool_call::HookEvent;
+use crate::domain::life::agent::Agent;
 use command::{CommandWords, Needs};
 use home::{Ground, Preparation};
 use output::{Shown, Told};

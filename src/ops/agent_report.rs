@@ -3,9 +3,9 @@
 use crate::agents::Ctx;
 use crate::agents::life::at_work::shown_state;
 use crate::agents::who::lookup::clone_id;
-use crate::domain::claim::Lease;
-use crate::domain::event::Base;
-use crate::domain::stamp::is_ahead;
+use crate::domain::life::claim::Lease;
+use crate::domain::life::event::Base;
+use crate::domain::value::stamp::is_ahead;
 use crate::domain::{
     Agent, AgentId, Ending, Event, HostSession, Isolation, Oid, Run, State, What, branch_name,
 };

@@ -14,11 +14,11 @@ use crate::agents::who::assignment::{Assignment, PromptWish, Workplace};
 use crate::agents::who::scope_guard::{other_controls, spell_out_directories};
 use crate::agents::who::{authority, lookup};
 use crate::agents::{Ctx, Scratch, Work, place::worktree};
-use crate::domain::scope::{
+use crate::domain::boundary::scope::{
     Opened, control_files, deny_control_files, effective_denylist, may_meet,
 };
-use crate::domain::task::TaskOptions;
-use crate::domain::task::{TIMEOUTS, is_timeout};
+use crate::domain::work::task::TaskOptions;
+use crate::domain::work::task::{TIMEOUTS, is_timeout};
 use crate::domain::{Agent, Glob, Oid, RoleSet, Task, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::populate;
@@ -27,8 +27,8 @@ use crate::ops::spawn::{denied, misread, require_matched, unmatched};
 use crate::store::files::{briefing, layout, lock};
 use crate::store::settings::{repository_settings, roles};
 use crate::store::{chain::keep, landing::spawn_commit, ledger};
-use crate::wire::policy::{self, Policy};
-use crate::wire::task_file::{self, TaskWords};
+use crate::wire::file::task_file::{self, TaskWords};
+use crate::wire::row::policy::{self, Policy};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use crate::agents::upkeep::spool::{leave_receipt, own_spool, require_own_reader,
 use crate::agents::who::authority::require_orchestrator;
 use crate::agents::who::names::reader_of;
 use crate::domain::MessageId;
-use crate::domain::message::{Handing, Retention};
+use crate::domain::mail::message::{Handing, Retention};
 use crate::error::{Code, Result};
 use crate::ops::agent_report::rfc3339;
 use crate::ops::mail::{self, MessageReport, Standing};

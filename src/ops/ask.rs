@@ -4,12 +4,12 @@
 //! agent's branch is taken over here, by the git of the agent: out there nothing touches a worktree in which a command works.
 
 use crate::agents::{Ctx, CurrentAgent, upkeep::spool};
-use crate::domain::named::hex;
+use crate::domain::value::named::hex;
 use crate::error::{Code, Error, Result};
 use crate::git::command;
 use crate::store::files::{fsx, layout};
 use crate::store::mailbox::spool::nonce_of;
-use crate::wire::request::{LeadAnswer, LeadRequest, SCHEMA, SpooledRequest};
+use crate::wire::row::request::{LeadAnswer, LeadRequest, SCHEMA, SpooledRequest};
 use std::path::Path;
 use std::time::{Duration, Instant};
 

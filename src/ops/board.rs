@@ -8,9 +8,9 @@
 use crate::agents::life::{admission, liveness};
 use crate::agents::place::worktree::WorktreeFiles;
 use crate::agents::{Ctx, place::worktree, work};
-use crate::domain::bundle::FILES;
-use crate::domain::limits::usd;
-use crate::domain::named::size_text;
+use crate::domain::life::limits::usd;
+use crate::domain::value::named::size_text;
+use crate::domain::work::bundle::FILES;
 use crate::domain::{Agent, AgentId, Limit, Oid};
 use crate::error::Result;
 use crate::git::files::separate::FileStamp;

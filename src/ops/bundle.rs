@@ -2,9 +2,9 @@
 
 use crate::agents::work::bundle as files;
 use crate::agents::{Ctx, ScopeGuard, place::worktree, who::lookup};
-use crate::domain::bundle::FILES;
-use crate::domain::evidence::Contract;
+use crate::domain::judge::evidence::Contract;
 use crate::domain::judge::judge;
+use crate::domain::work::bundle::FILES;
 use crate::domain::{Evidence, Finding, Isolation, ReportRules};
 use crate::error::Result;
 use crate::store::files::layout;

@@ -10,7 +10,7 @@ use crate::agents::who::authority::{
 };
 use crate::agents::work::tip_of;
 use crate::agents::{Ctx, CurrentAgent, Work, who::lookup};
-use crate::domain::report::{AuditVerdict, Audited, standing};
+use crate::domain::life::report::{AuditVerdict, Audited, standing};
 use crate::domain::{Agent, Move, State, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::agent_report::{AgentReport, Reporter};

@@ -18,8 +18,8 @@ use crate::agents::{
     AgentWorktree, Ctx, ScopeGuard, life::at_work, place::worktree, stock::layered, who::lookup,
     work,
 };
-use crate::domain::folded_paths::folded;
-use crate::domain::violation::Reason;
+use crate::domain::boundary::violation::Reason;
+use crate::domain::judge::folded_paths::folded;
 use crate::domain::{Agent, BundleRule, Change, ChangeKind, Move, Oid, Quoted, State, What};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Result};
 use crate::git::changes::Staging;
@@ -27,7 +27,7 @@ use crate::git::commit::ToCommit;
 use crate::git::config::Identities;
 use crate::git::{Checkout, Repo, commit};
 use crate::store::files::{fsx, layout};
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,11 +4,11 @@
 //! repository, git's configuration what holds for a person or a clone.
 
 use crate::agents::{Ctx, life::admission};
-use crate::domain::repository_settings::PATH;
+use crate::domain::settings::repository_settings::PATH;
 use crate::domain::{Limit, Limits, RepositorySettings};
 use crate::error::{Code, Result};
 use crate::store::settings::{repository_settings, roles};
-use crate::wire::settings_file::{self, KnownSetting, SetKey, SettingValue};
+use crate::wire::file::settings_file::{self, KnownSetting, SetKey, SettingValue};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 

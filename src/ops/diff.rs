@@ -6,7 +6,7 @@ use crate::error::{Code, Error, Remedy, Result};
 pub use crate::git::diff::{Detail, DiffSink, Filter};
 use crate::ops::agent_report::BaseReport;
 use crate::store::{files::layout, landing::spawn_commit};
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use serde::Serialize;
 use std::collections::BTreeSet;
 

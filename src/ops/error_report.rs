@@ -1,9 +1,9 @@
 //! An error as JSON has it: on standard error, and in the items of a batch; what remedies are called there.
 
-use crate::domain::{Agent, Finding, shell};
+use crate::domain::{Agent, Finding, value::shell};
 use crate::error::{Error, FileProblem, GitPlace, Remedy};
 use crate::hosts;
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 

@@ -1,7 +1,7 @@
 //! `ledger verify`: is every event that was ever recorded here still here, and as it was?
 
 use crate::agents::Ctx;
-use crate::domain::finding::verdict_word;
+use crate::domain::judge::finding::verdict_word;
 use crate::domain::{Agent, Oid};
 use crate::error::Result;
 use crate::git::program::CommitSignature;

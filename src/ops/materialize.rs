@@ -17,7 +17,7 @@ use crate::agents::who::authority::require_orchestrator;
 use crate::agents::{
     Ctx, Scratch, context::untrusted, place::worktree, stock::layered, who::lookup,
 };
-use crate::domain::{Agent, State, shell};
+use crate::domain::{Agent, State, value::shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::layer::{is_opaque, is_whiteout};
 use crate::git::{WorktreeLayer, command};

@@ -9,7 +9,7 @@ use crate::agents::upkeep::spool::{
     leave_receipt, own_spool, require_own_reader, spool_of_clone, sweep_spools,
 };
 use crate::agents::who::names::reader_of;
-use crate::domain::message::{Handing, Kind};
+use crate::domain::mail::message::{Handing, Kind};
 use crate::error::{Code, Result};
 use crate::ops::mail::{MessageReport, Standing};
 use crate::store::mailbox::reader::Watch;

@@ -1,11 +1,11 @@
 //! `roles`: which permission profiles a task can choose from.
 
-use crate::domain::role::InvalidRole;
+use crate::domain::work::role::InvalidRole;
 use crate::domain::{Oid, Role, RoleSet};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store;
-use crate::wire::answer::ReportTable;
+use crate::wire::output::answer::ReportTable;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 

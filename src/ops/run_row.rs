@@ -1,7 +1,7 @@
 //! One run as the ledger tells it: the keys of `git-agent.run/2` that are known of every run.
 
 use crate::agents::{Ctx, life::liveness};
-use crate::domain::event::Exited;
+use crate::domain::life::event::Exited;
 use crate::domain::{Agent, Ending, Run};
 use crate::ops::agent_report::{SessionReport, rfc3339};
 use chrono::{DateTime, TimeDelta, Utc};

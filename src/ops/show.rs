@@ -4,8 +4,8 @@ use crate::agents::place::{task_copy, worktree};
 use crate::agents::who::assignment::{Assignment, PromptWish};
 use crate::agents::work::{base_of, tip_of};
 use crate::agents::{Ctx, Scratch, Work, life::liveness, own_changes, stock::layered, who::lookup};
-use crate::domain::role::DEFAULT_DENYLIST;
-use crate::domain::scope::control_files;
+use crate::domain::boundary::scope::control_files;
+use crate::domain::work::role::DEFAULT_DENYLIST;
 use crate::domain::{Agent, AgentId, Event, Glob, Isolation, Oid, State, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::populate;
@@ -15,8 +15,8 @@ use crate::ops::agent_report::{self, AgentReport, EventReport, Reporter, rfc3339
 use crate::ops::status::{self, WorkStatus};
 use crate::store::files::{briefing, fsx, layout};
 use crate::store::{Ledger, landing::spawn_commit, ledger};
-use crate::wire::otlp;
-use crate::wire::policy::Policy;
+use crate::wire::output::otlp;
+use crate::wire::row::policy::Policy;
 use serde::Serialize;
 use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
@@ -309,11 +309,11 @@ pub fn invocation(ctx: &Ctx, who: &str) -> Result<Invocation> {
             .hint("to give the task to a new agent, run git agent spawn <task.toml>"));
     }
     let prompt = fs::read_to_string(&path).at("could not read", &path)?;
-    if !prompt.contains(crate::domain::prompt::GIT_BAN) {
+    if !prompt.contains(crate::domain::work::prompt::GIT_BAN) {
         return Err(Error::bug(format!(
             "{} does not say `{}`",
             path.display(),
-            crate::domain::prompt::GIT_BAN
+            crate::domain::work::prompt::GIT_BAN
         )));
     }
     let policy = spawn_commit::if_here(&ctx.repo, &agent)?;

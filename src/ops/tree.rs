@@ -134,7 +134,7 @@ impl Forest<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::oid::Oid;
+    use crate::domain::value::oid::Oid;
 
     fn id(digit: u8) -> AgentId {
         let oid = Oid::from_slice(&[digit; 20]).expect("20 bytes");

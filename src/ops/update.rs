@@ -28,12 +28,12 @@ use crate::agents::work::{self, uncommitted};
 use crate::agents::{
     own_changes, place::worktree, stock::layered, upkeep::crash_recovery, who::lookup,
 };
-use crate::domain::agent::{Agent, Move};
-use crate::domain::change::{Baseline, Change, ChangeKind, Difference};
-use crate::domain::event::What;
-use crate::domain::oid::Oid;
-use crate::domain::path::Quoted;
-use crate::domain::shell;
+use crate::domain::life::agent::{Agent, Move};
+use crate::domain::life::event::What;
+use crate::domain::paths::change::{Baseline, Change, ChangeKind, Difference};
+use crate::domain::paths::path::Quoted;
+use crate::domain::value::oid::Oid;
+use crate::domain::value::shell;
 use crate::error::{Code, Error, ErrorFacts, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Staging;
@@ -43,7 +43,7 @@ use crate::ops::agent_report::TargetReport;
 use crate::ops::error_report::command_to_go_on;
 use crate::proc::signals::Deferred;
 use crate::store::{chain::facts, landing::target_commits};
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashSet};

@@ -2,8 +2,8 @@
 
 use crate::agents::{Ctx, life::admission, stock::disk};
 use crate::domain::Limit;
-use crate::domain::limits::usd;
-use crate::domain::named::size_text;
+use crate::domain::life::limits::usd;
+use crate::domain::value::named::size_text;
 use crate::error::Result;
 use serde::Serialize;
 

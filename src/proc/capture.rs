@@ -1,7 +1,7 @@
 //! What a command writes, read from its pipes and kept.
 
-use crate::domain::path::split_once;
-use crate::domain::redaction::SecretRedactor;
+use crate::domain::paths::path::split_once;
+use crate::domain::value::redaction::SecretRedactor;
 use crate::error::{IoContext, Result};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};

@@ -4,8 +4,8 @@
 use super::capture::Tail;
 use super::supervisor::{self, SupervisedCommand, TreeBounds};
 use super::{capture, sandbox};
-use crate::domain::run::{Ending, Outcome};
-use crate::domain::test_count::TestCount;
+use crate::domain::judge::test_count::TestCount;
+use crate::domain::life::run::{Ending, Outcome};
 use crate::error::{Code, Error, Result};
 use crate::system;
 use std::borrow::Cow;

@@ -16,8 +16,10 @@ pub mod row_index;
 
 use self::belief::{Belief, BeliefDecision, Closed};
 use self::row::{OwnLines, Row, digest};
-use crate::domain::report::AuditVerdict;
-use crate::domain::{Agent, AgentId, Event, Oid, OperationId, Stamp, State, What, redaction};
+use crate::domain::life::report::AuditVerdict;
+use crate::domain::{
+    Agent, AgentId, Event, Oid, OperationId, Stamp, State, What, value::redaction,
+};
 use crate::error::{Code, Error, Result};
 use crate::git::notes::{Batch, Put};
 use crate::git::{Commit, Repo, Tip, notes};
@@ -26,7 +28,7 @@ use crate::store::chain::{keep, remote_names};
 use crate::store::files::{layout, lock};
 use crate::store::landing::spawn_commit;
 use crate::store::mailbox::{Mailbox, reader};
-use crate::wire::event_line;
+use crate::wire::row::event_line;
 use chrono::{DateTime, NaiveDate, Utc};
 use std::collections::{BTreeMap, BTreeSet};
 

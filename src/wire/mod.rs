@@ -2,25 +2,36 @@
 //! else. No file is opened here. Values go to and come from `domain`, which knows the rules, so that a
 //! change of one cannot silently change the other.
 
-pub mod answer;
-pub mod attestation;
-pub mod dependencies;
-pub mod event_line;
-pub mod journal;
-pub mod message;
-pub mod messenger_config;
-pub mod otlp;
-pub mod path_text;
-pub mod policy;
-pub mod receipt_line;
-pub mod request;
-pub mod role_file;
-pub mod roster;
-pub mod sarif;
-pub mod schema;
-pub mod settings_file;
-pub mod task_file;
-mod toml_reader;
+/// Files that people write: tasks, roles, settings, rosters.
+pub mod file {
+    pub mod dependencies;
+    pub mod messenger_config;
+    pub mod role_file;
+    pub mod roster;
+    pub mod settings_file;
+    pub mod task_file;
+    mod toml_reader;
+}
+
+/// Lines and messages of the ledger and the mailbox, and what they name.
+pub mod row {
+    pub mod attestation;
+    pub mod event_line;
+    pub mod journal;
+    pub mod message;
+    pub mod policy;
+    pub mod receipt_line;
+    pub mod request;
+}
+
+/// What is answered, in JSON and the formats of others.
+pub mod output {
+    pub mod answer;
+    pub mod otlp;
+    pub mod path_text;
+    pub mod sarif;
+    pub mod schema;
+}
 
 use serde_json::Value;
 

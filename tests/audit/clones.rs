@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use git_agent::agents::context::ctx::Seams;
 use git_agent::ops::spawn;
 use git_agent::ops::spawn::SpawnOptions;
-use git_agent::wire::task_file;
+use git_agent::wire::file::task_file;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -43,7 +43,7 @@ fn h8_no_id_begins_with_a() {
     // One in sixteen draws gives such an id, so that none does in 400 is all but impossible.
     const PLANS: u64 = 400;
     for _ in 0..PLANS {
-        let draft = git_agent::wire::task_file::parse("task.toml", TASK.as_bytes());
+        let draft = git_agent::wire::file::task_file::parse("task.toml", TASK.as_bytes());
         let plan = spawn::plan(&ctx, draft, &spawn::SpawnOptions::default()).expect("a plan");
         assert!(!plan.id.short().starts_with('a'), "{}", plan.id);
     }

@@ -1,8 +1,8 @@
 //! Staged changes and commits, compared with git's own answer on indexes of every kind.
 
 use crate::support::{TestRepo, git_in, git_output};
-use git_agent::domain::change::ChangeKind;
-use git_agent::domain::oid::Oid;
+use git_agent::domain::paths::change::ChangeKind;
+use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::changes::Staging;
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! Documentation that is made from the code. `UPDATE_DOCS=1` rewrites what is out of date.
 
 use crate::support::agent::agent_command;
-use git_agent::domain::finding::FindingCode;
-use git_agent::wire::settings_file::{self, KnownSetting};
+use git_agent::domain::judge::finding::FindingCode;
+use git_agent::wire::file::settings_file::{self, KnownSetting};
 use std::collections::HashMap;
 use std::env;
 use std::fs;

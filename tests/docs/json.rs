@@ -2,7 +2,7 @@
 //! gathers. An answer on the page stays as long as its schema allows it, so the page changes when a schema does.
 
 use super::generated::up_to_date;
-use git_agent::wire::schema::{JsonAnswer, answers, schema};
+use git_agent::wire::output::schema::{JsonAnswer, answers, schema};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 use super::{Agent, agent};
 use git_agent::agents::context::ctx::Env;
-use git_agent::domain::tool_call::HookAnswer;
+use git_agent::domain::boundary::tool_call::HookAnswer;
 use git_agent::hosts::payload;
 use git_agent::ops::host_hook::pre_tool;
 use git_agent::ops::host_hook::refusal;

@@ -1,5 +1,5 @@
 use super::expected::EXPECTED;
-use git_agent::domain::tool_call::{FileTouch, HookEvent, Intent, ToolCall, TouchedPath};
+use git_agent::domain::boundary::tool_call::{FileTouch, HookEvent, Intent, ToolCall, TouchedPath};
 use git_agent::hosts::payload::{self, LONGEST_PAYLOAD};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Moving a worktree along, against `git read-tree -m -u` on a copy of it.
 
 use crate::support::{TestRepo, git_in, git_output};
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::error::Code;
 use git_agent::git::Repo;
 use git_agent::git::landing::Checkout;

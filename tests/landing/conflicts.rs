@@ -290,11 +290,11 @@ fn a_host_is_told_what_conflicts_and_why_and_resolves_it() {
 
 #[test]
 fn a_host_begins_anew_where_the_last_session_was_of_another_one() {
-    use git_agent::domain::event::{Exited, HostSession, Started, What};
+    use git_agent::domain::life::event::{Exited, HostSession, Started, What};
     let agent = conflicting();
     let repo = git_agent::git::Repo::open(&agent.repo.path()).expect("opens");
     let spawn = agent.repo.agent_json(&["show", &agent.id])["spawn_commit"].take();
-    let spawn = spawn.as_str().and_then(git_agent::domain::oid::Oid::from_hex);
+    let spawn = spawn.as_str().and_then(git_agent::domain::value::oid::Oid::from_hex);
     let session = HostSession {
         id: Some("0199c0de-0000-7000-8000-000000000001".to_owned()),
         ..HostSession::default()

@@ -3,7 +3,7 @@
 use super::{at, noted, oid, open};
 use crate::support::agent::TASK;
 use crate::support::{TestRepo, git_in, git_output};
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::error::Code;
 use git_agent::git::Repo;
 use git_agent::store::files::{layout, lock};

@@ -2,10 +2,10 @@
 
 use super::{at, noted, oid, open, spawning};
 use crate::support::TestRepo;
-use git_agent::domain::agent::{Move, State};
-use git_agent::domain::event::{Spawned, What};
-use git_agent::domain::id::AgentId;
-use git_agent::domain::oid::Oid;
+use git_agent::domain::life::agent::{Move, State};
+use git_agent::domain::life::event::{Spawned, What};
+use git_agent::domain::life::id::AgentId;
+use git_agent::domain::value::oid::Oid;
 use git_agent::error::{Code, Error};
 use git_agent::store::ledger::{Ledger, RecordedLanding};
 use git_agent::store::{chain::keep, files::layout};
@@ -54,7 +54,7 @@ fn an_illegal_move_is_refused_under_the_lock() {
     let repo = open(&test);
     let ledger = Ledger::new(&repo);
     ledger.append(oid(1), "me", spawning("fix"), at(0)).expect("append");
-    let merge = |agent: Option<&git_agent::domain::agent::Agent>| {
+    let merge = |agent: Option<&git_agent::domain::life::agent::Agent>| {
         agent.expect("a row").may(Move::Merge)?;
         Ok(What::Merged { commit: oid(2), into: "refs/heads/main".into(), tip: None, from: None })
     };
@@ -262,7 +262,7 @@ fn the_index_of_rows_says_what_the_rows_say() {
         let place = test.path().join(".claude/worktrees/n7");
         let place = ledger.find(place.to_str().expect("UTF-8"));
         assert_eq!(place.expect("a row").id, id);
-        let alias = git_agent::domain::id::AgentName::parse("n5").expect("a name");
+        let alias = git_agent::domain::life::id::AgentName::parse("n5").expect("a name");
         assert_eq!(ledger.live_with_alias(&alias).expect("read").len(), 1);
     }
     test.git(["notes", "--ref=agents", "remove", &oid(0).to_hex()]);

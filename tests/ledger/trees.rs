@@ -3,7 +3,7 @@
 
 use super::{oid, open};
 use crate::support::{TestRepo, git_output, isolated};
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::error::Code;
 use git_agent::git::Repo;
 use git_agent::git::notes;

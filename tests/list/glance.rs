@@ -1,7 +1,7 @@
 //! A glance at a worktree against a whole `git status`.
 
 use crate::support::{TestRepo, git_in, isolated};
-use git_agent::domain::change::Change;
+use git_agent::domain::paths::change::Change;
 use git_agent::error::Result;
 use git_agent::git::Repo;
 use git_agent::git::changes::ignore::Rules;

@@ -3,7 +3,7 @@
 use crate::support::TestRepo;
 use crate::support::agent::TASK;
 use crate::support::{PAST_HOOKS, git_in, git_output, isolated};
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::objects::{Identity, NewCommit};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 use super::{ctx_at, fsck, hand_out, open, post, receive};
 use crate::support::TestRepo;
 use crate::support::agent::TASK;
-use git_agent::domain::message::{Handing, Retention};
+use git_agent::domain::mail::message::{Handing, Retention};
 use git_agent::ops::archive;
 use git_agent::ops::archive::ExpireReport;
 

@@ -7,7 +7,7 @@ use crate::support::death::{self, Order, Reached, unwatched};
 use git_agent::agents::context::ctx::Ctx;
 use git_agent::agents::upkeep::spool;
 use git_agent::agents::upkeep::spool::SPOOL_STEPS;
-use git_agent::domain::message::{Handing, Retention};
+use git_agent::domain::mail::message::{Handing, Retention};
 use git_agent::ops::archive;
 use git_agent::ops::receive as receiving;
 use git_agent::ops::receive::Patience;

@@ -1,7 +1,7 @@
 //! The repositories to populate from, and git's own worktree to compare with.
 
 use crate::support::{TestRepo, git_in, git_output};
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::error::Error;
 use git_agent::git::Repo;
 use git_agent::git::populate::{Populated, Request, populate};

@@ -2,7 +2,7 @@
 
 use super::fixture;
 use crate::support::TestRepo;
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::error::{Code, Error};
 use git_agent::git::Repo;
 use git_agent::ops::error_report;

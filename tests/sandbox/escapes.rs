@@ -1,7 +1,7 @@
 use super::{ACTION, Fenced, actor};
 use crate::support::agent::describe;
 use crate::support::{assert_unchanged, snapshot};
-use git_agent::domain::sandbox::{Landlock, Mode};
+use git_agent::domain::life::sandbox::{Landlock, Mode};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::linux::net::SocketAddrExt;

@@ -6,7 +6,7 @@
 use super::Fenced;
 use crate::support::agent::describe;
 use crate::support::terminal::program_side;
-use git_agent::domain::sandbox::Mode;
+use git_agent::domain::life::sandbox::Mode;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,6 @@
 use super::{ACTION, Fenced, actor};
 use crate::support::agent::describe;
-use git_agent::domain::sandbox::Mode;
+use git_agent::domain::life::sandbox::Mode;
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;

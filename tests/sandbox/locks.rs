@@ -4,7 +4,7 @@ use super::Fenced;
 use super::namespaces::{run_in, text, without_mounts};
 use crate::support::agent::{agent_command, describe};
 use crate::verify::Agent;
-use git_agent::domain::sandbox::Mode;
+use git_agent::domain::life::sandbox::Mode;
 use git_agent::error::Code;
 use git_agent::store::files::layout;
 use git_agent::store::files::lock;

@@ -2,7 +2,7 @@ use super::kernel::Setting;
 use super::{Fenced, beside};
 use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::verify::Agent;
-use git_agent::domain::sandbox::{Landlock, Level, Mode, Namespaces};
+use git_agent::domain::life::sandbox::{Landlock, Level, Mode, Namespaces};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;

@@ -2,7 +2,7 @@ use super::{Fenced, beside, bounds, bounds_from, level, shared_agent};
 use crate::support::TestRepo;
 use crate::support::agent::{TASK, agent_command, describe};
 use crate::verify::Agent;
-use git_agent::domain::sandbox::Mode;
+use git_agent::domain::life::sandbox::Mode;
 use git_agent::error::Code;
 use std::fs;
 use std::path::Path;

@@ -2,7 +2,7 @@ use super::{Fenced, beside, level, shared_agent};
 use crate::support::agent::{TASK, agent_command, answer_of, describe};
 use crate::support::isolated;
 use crate::verify::Agent;
-use git_agent::domain::sandbox::{Enforcement, Mode, Namespaces};
+use git_agent::domain::life::sandbox::{Enforcement, Mode, Namespaces};
 use serde_json::{Value, json};
 use std::fs;
 use std::process::{Output, Stdio};
@@ -79,7 +79,7 @@ fn a_command_gets_nothing_that_its_caller_left_open() {
     fs::write(&outside, "").expect("written");
     // The same where the command takes the place of the helper.
     let fenced = Fenced::new(Mode::Require).expect("a fence");
-    let without = git_agent::domain::sandbox::Level { namespaces: Namespaces::None, ..level };
+    let without = git_agent::domain::life::sandbox::Level { namespaces: Namespaces::None, ..level };
     let command = fenced.command_at(without, &["bash", "-ec", script]);
     let mut shell = isolated("bash", &fenced.agent.worktree);
     let opened = "exec 3<README.md 9>>\"$OUT/outside\" 250<.; exec \"$@\"";

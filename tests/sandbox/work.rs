@@ -3,7 +3,7 @@ use crate::support::TestRepo;
 use crate::support::agent::{TASK, describe};
 use crate::verify::{Agent, refused};
 use git_agent::agents::upkeep::publish::Published;
-use git_agent::domain::sandbox::{Landlock, Level, Mode, Namespaces};
+use git_agent::domain::life::sandbox::{Landlock, Level, Mode, Namespaces};
 use git_agent::proc::sandbox::FenceOutcome;
 use std::fs;
 

@@ -2,8 +2,8 @@
 
 use crate::support::agent::{agent_command, describe};
 use crate::support::{PAST_HOOKS, TestRepo, git_in, git_output};
-use git_agent::domain::scope::CaseRule;
-use git_agent::wire::policy::Policy;
+use git_agent::domain::boundary::scope::CaseRule;
+use git_agent::wire::row::policy::Policy;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,11 +1,11 @@
 //! The fingerprint of a composition: canonical, and sensitive to what matters.
 
 use super::globs;
-use git_agent::domain::dna::Dna;
+use git_agent::domain::work::dna::Dna;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
-fn named(names: &[String]) -> Vec<git_agent::domain::glob::Glob> {
+fn named(names: &[String]) -> Vec<git_agent::domain::paths::glob::Glob> {
     globs(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 

@@ -1,9 +1,9 @@
 //! What holds for every glob and every path.
 
 use super::{naive, scope};
-use git_agent::domain::glob::Glob;
-use git_agent::domain::path::RepoPath;
-use git_agent::domain::scope::{Decision, Denied, Intersection, Scope, ScopeLanguage};
+use git_agent::domain::boundary::scope::{Decision, Denied, Intersection, Scope, ScopeLanguage};
+use git_agent::domain::paths::glob::Glob;
+use git_agent::domain::paths::path::RepoPath;
 use proptest::prelude::*;
 
 /// Globs over a small alphabet, so that they meet the paths below.

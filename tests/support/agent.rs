@@ -3,8 +3,8 @@
 use super::death::ctx_with;
 use super::{TestRepo, isolated};
 use git_agent::agents::context::ctx::Seams;
-use git_agent::domain::id::AgentId;
-use git_agent::domain::oid::Oid;
+use git_agent::domain::life::id::AgentId;
+use git_agent::domain::value::oid::Oid;
 use git_agent::store::chain::keep;
 use git_agent::store::ledger::Ledger;
 use git_agent::store::ledger::agent_branch;

@@ -5,7 +5,7 @@ use super::{Hub, agent, branch_of, json, names, row, spawn, tip};
 use crate::support::agent::{agent_command, describe};
 use crate::support::death::{self, Order, Reached, steps_of};
 use crate::support::git_in;
-use git_agent::domain::id::AgentId;
+use git_agent::domain::life::id::AgentId;
 use git_agent::ops::sync::claim::{self, Acquired};
 use git_agent::ops::sync::{self, DELIVERY_STEPS};
 use std::path::{Path, PathBuf};

@@ -35,7 +35,7 @@ pub fn options(push: Option<String>) -> TrainOptions {
         max_runs: None,
         limit: Duration::from_secs(60),
         keep_going: false,
-        sandbox: git_agent::domain::sandbox::Mode::Auto,
+        sandbox: git_agent::domain::life::sandbox::Mode::Auto,
         dry_run: false,
         now: false,
         no_hooks: false,

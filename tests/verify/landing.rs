@@ -1,6 +1,6 @@
 use super::{Agent, codes};
 use crate::support::git_output;
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::history::ancestry::Lineage;
 use git_agent::git::merge::{Stack, StackMerger};

@@ -251,7 +251,7 @@ fn a_row_that_was_tampered_with_rejects() {
 
 #[test]
 fn a_copied_index_is_as_old_as_the_original() {
-    use git_agent::domain::oid::Oid;
+    use git_agent::domain::value::oid::Oid;
     use git_agent::git::Repo;
     use git_agent::git::uncommitted::{WorktreeSource, snapshot_by_git};
     use git_agent::git::worktree::view::WorktreeView;

@@ -2,7 +2,7 @@
 
 use crate::list::glance::{DEEDS, does};
 use crate::support::{TestRepo, git_in, git_output, isolated};
-use git_agent::domain::oid::Oid;
+use git_agent::domain::value::oid::Oid;
 use git_agent::error::Result;
 use git_agent::git::Repo;
 use git_agent::git::changes::ignore::Rules;

@@ -12,7 +12,7 @@ use crate::agents::context::ctx::Ctx;
 use crate::agents::stock::frozen::FrozenBase;
 use crate::agents::stock::layered::{self, Prepared};
 use crate::domain::Oid;
-use crate::domain::sandbox::LayerMount;
+use crate::domain::life::sandbox::LayerMount;
 use crate::error::{Error, Result};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::landing::linked_at;

@@ -20,10 +20,10 @@ use crate::agents::place::hidden_places::{self, Variable, open_places, private_c
 use crate::agents::place::worktree::AgentWorktree;
 use crate::agents::work::uncommitted::whole_tree;
 use crate::agents::{context::untrusted, life::admission, stock::commands};
-use crate::domain::evidence::{CommandEnd, TestBound};
-use crate::domain::sandbox::{Level, Mode, Namespaces};
-use crate::domain::test_count::TestCount;
-use crate::domain::{CommandRun, Enforcement, Fence, Oid, RequiredChecks, shell};
+use crate::domain::judge::evidence::{CommandEnd, TestBound};
+use crate::domain::judge::test_count::TestCount;
+use crate::domain::life::sandbox::{Level, Mode, Namespaces};
+use crate::domain::{CommandRun, Enforcement, Fence, Oid, RequiredChecks, value::shell};
 use crate::error::{Error, IoContext, Result};
 use crate::proc::sandbox::Plan;
 use crate::proc::supervisor::TreeBounds;

@@ -1,7 +1,7 @@
 //! Moving a branch while others may hold its lock, and the worktrees that have it checked out along with it.
 
 use crate::agents::context::ctx::Ctx;
-use crate::domain::{Oid, branch_name, shell};
+use crate::domain::{Oid, branch_name, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Identities;
 use crate::git::refs::{REMOTE_COPIES, Swap};

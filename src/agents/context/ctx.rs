@@ -4,7 +4,7 @@
 mod env;
 
 use crate::agents::context::{run_repo, untrusted};
-use crate::domain::path::PlaceNames;
+use crate::domain::paths::path::PlaceNames;
 use crate::domain::{AgentId, OperationId};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::ignore::Rules;

@@ -8,14 +8,14 @@ mod offered;
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::context::scratch::Scratch;
-use crate::domain::forge::Forge;
-use crate::domain::quoted::visible_line;
-use crate::domain::shell;
+use crate::domain::landing::forge::Forge;
+use crate::domain::value::quoted::visible_line;
+use crate::domain::value::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};
-use crate::wire::policy::LandsOn;
+use crate::wire::row::policy::LandsOn;
 pub(crate) use offered::{Comment, Offer, OpenRequest};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -2,7 +2,7 @@
 //! cost, and the limits that say so.
 
 use crate::agents::context::ctx::Ctx;
-use crate::domain::limits::usd;
+use crate::domain::life::limits::usd;
 use crate::domain::{Limit, Limits};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::signals::Interrupts;

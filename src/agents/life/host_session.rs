@@ -7,8 +7,8 @@
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::life::liveness;
-use crate::domain::limits::TokenPrice;
-use crate::domain::named::short_hex;
+use crate::domain::life::limits::TokenPrice;
+use crate::domain::value::named::short_hex;
 use crate::domain::{Agent, AgentId, HostSession, Run, What};
 use crate::error::{Code, Error, Result};
 use crate::hosts::output::Told;

@@ -1,8 +1,8 @@
 //! Runs in the ledger: how they are written down, and whether one that has no end yet is alive.
 
 use crate::agents::context::ctx::Ctx;
-use crate::domain::event::Exited;
-use crate::domain::run::Outcome;
+use crate::domain::life::event::Exited;
+use crate::domain::life::run::Outcome;
 use crate::domain::{Agent, AgentId, Run, State, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::proc::supervisor;

@@ -5,7 +5,7 @@
 //! others then wait for an agent. Where the command has a mount namespace, these directories appear empty to it.
 
 use crate::agents::context::ctx::Ctx;
-use crate::domain::sandbox::{Level, Namespaces};
+use crate::domain::life::sandbox::{Level, Namespaces};
 use crate::domain::{AgentId, Fence, LayerMount};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::WORKTREE_DIR;

@@ -6,7 +6,7 @@
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::context::{parallel, untrusted};
-use crate::domain::named::short_hex;
+use crate::domain::value::named::short_hex;
 use crate::domain::{Glob, RepoPath, Scope};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::command;

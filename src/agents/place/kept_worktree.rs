@@ -8,7 +8,7 @@ use crate::agents::context::ctx::Ctx;
 use crate::agents::context::scratch::Scratch;
 use crate::agents::context::untrusted::WorktreeView;
 use crate::agents::place::worktree::AgentWorktree;
-use crate::domain::{ChangeKind, Oid, Quoted, shell};
+use crate::domain::{ChangeKind, Oid, Quoted, value::shell};
 use crate::error::{Code, Result};
 use crate::git::salvage::{beside, write_admin, write_files_as_they_are, write_work};
 use crate::git::uncommitted::{SeenWorktree, Trees};

@@ -3,13 +3,13 @@
 //! The projects are those of the commit that the agent's policy names, so no work decides how it is checked.
 
 use crate::agents::context::ctx::Ctx;
-use crate::domain::code_owners::{CodeOwners, PLACES};
-use crate::domain::project::Projects;
+use crate::domain::paths::code_owners::{CodeOwners, PLACES};
+use crate::domain::settings::project::Projects;
 use crate::domain::{Oid, RequiredChecks};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store::settings::{repository_settings, roles};
-use crate::wire::policy::Policy;
+use crate::wire::row::policy::Policy;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -6,14 +6,14 @@
 //! the fingerprint in the ledger covers, with settings that start no command; what binds comes from the recorded policy.
 
 use crate::agents::context::ctx::Ctx;
-use crate::domain::diagnostic::{Field, Located};
-use crate::domain::dna::Dna;
+use crate::domain::value::diagnostic::{Field, Located};
+use crate::domain::work::dna::Dna;
 use crate::domain::{Agent, TaskDraft};
 use crate::error::{Code, Error, Result};
 use crate::store::files::{briefing, fsx, layout};
 use crate::store::landing::spawn_commit;
-use crate::wire::policy::Policy;
-use crate::wire::task_file;
+use crate::wire::file::task_file;
+use crate::wire::row::policy::Policy;
 
 /// Reads the task of an agent, with what binds the agent now in the place of what the copy says.
 ///

@@ -2,7 +2,7 @@
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::context::untrusted;
-use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, shell};
+use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, value::shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::admin_dir::{belongs_to, leads_to, named_by, stood_in_for};
 use crate::git::worktree::set_lock;

@@ -8,8 +8,8 @@
 use crate::agents::context::ctx::{Ctx, HOOK_DEPTH};
 use crate::agents::place::hidden_places::{Variable, renew_views};
 use crate::agents::{life::admission, who::authority};
-use crate::domain::claim::Lease;
-use crate::domain::repository_settings::HookMoment;
+use crate::domain::life::claim::Lease;
+use crate::domain::settings::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId};
 use crate::error::{Code, Error, Result};
 use crate::git::command::WHOLE_INDEX;

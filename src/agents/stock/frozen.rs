@@ -133,8 +133,9 @@ pub(crate) fn obtain(ctx: &Ctx, wanted: &WantedContent<'_>) -> Result<Result<Fro
         Some(slot) => slot,
         None => furnish::make(ctx, wanted)?,
     };
-    let leaves =
-        |record: &crate::wire::journal::SlotRecord| record.leftovers || !record.apart.is_empty();
+    let leaves = |record: &crate::wire::row::journal::SlotRecord| {
+        record.leftovers || !record.apart.is_empty()
+    };
     if slot.record.as_ref().is_none_or(leaves) {
         slot.remove(ctx)?;
         let why =

@@ -12,7 +12,7 @@ use crate::error::{IoContext, Result};
 use crate::git::{NewWorktree, command};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::files::{added, layout, lock};
-use crate::wire::journal::SlotRecord;
+use crate::wire::row::journal::SlotRecord;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -14,9 +14,9 @@
 use crate::agents::context::ctx::Ctx;
 use crate::agents::stock::frozen::{self, FrozenBase};
 use crate::agents::{context::untrusted, life::liveness, place::worktree};
-use crate::domain::agent::Agent;
-use crate::domain::id::AgentId;
-use crate::domain::sandbox::LayerMount;
+use crate::domain::life::agent::Agent;
+use crate::domain::life::id::AgentId;
+use crate::domain::life::sandbox::LayerMount;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::{belongs_to, leads_to};

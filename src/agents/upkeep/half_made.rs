@@ -2,7 +2,7 @@
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::{context::untrusted, place::worktree, upkeep::clone};
-use crate::domain::bundle as artefacts;
+use crate::domain::work::bundle as artefacts;
 use crate::domain::{AgentId, Oid, State, What};
 use crate::error::{IoContext, Result};
 use crate::git::Tip;
@@ -11,7 +11,7 @@ use crate::git::worktree::set_lock;
 use crate::hosts::WORKTREE_DIR;
 use crate::store::files::place::Journal;
 use crate::store::files::{briefing, fsx, layout, leases, lock};
-use crate::wire::journal::{AdoptedJournal, SpawnJournal};
+use crate::wire::row::journal::{AdoptedJournal, SpawnJournal};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use crate::agents::context::ctx::Ctx;
 use crate::agents::place::worktree;
 use crate::agents::upkeep::{clone, publish};
-use crate::domain::{Agent, Oid, branch_name, shell};
+use crate::domain::{Agent, Oid, branch_name, value::shell};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::{Checkout, Repo, Tip, landing};

@@ -4,9 +4,9 @@ use crate::agents::context::ctx::Ctx;
 use crate::agents::life::at_work::{at_work, shown_state};
 use crate::agents::who::authority;
 use crate::agents::who::names::{Whom, handle, own, resolve};
-use crate::domain::message::{Handing, Kind};
-use crate::domain::message_rules::Draft;
-use crate::domain::named::hex;
+use crate::domain::mail::message::{Handing, Kind};
+use crate::domain::mail::message_rules::Draft;
+use crate::domain::value::named::hex;
 use crate::domain::{Agent, Letter, Message, MessageId, State, What};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
@@ -18,9 +18,9 @@ use crate::proc::launch;
 use crate::store::files::{fsx, layout, lock, place};
 use crate::store::mailbox::spool::Taken;
 use crate::store::mailbox::{Mailbox, Nonce, Reader, reader, spool as mailbox_spool};
-use crate::wire::message::payload;
-use crate::wire::message::spooled::{self, Content, Declared, Received, Spooled};
-use crate::wire::request::SpooledRequest;
+use crate::wire::row::message::payload;
+use crate::wire::row::message::spooled::{self, Content, Declared, Received, Spooled};
+use crate::wire::row::request::SpooledRequest;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -321,7 +321,7 @@ fn note(agent: &Agent, name: &str, reason: &str) -> Result<Letter> {
     let text = format!(
         "the message `{}` was not sent: {}",
         shown.escape_debug(),
-        crate::domain::redaction::redact_secrets(&reason)
+        crate::domain::value::redaction::redact_secrets(&reason)
     );
     let letter = Draft {
         kind: Kind::Notify.as_str(),

@@ -12,18 +12,18 @@ use crate::agents::context::ctx::Ctx;
 use crate::agents::context::real_path::for_display;
 use crate::agents::place::{projects, task_copy, worktree};
 use crate::agents::who::persona::{self, CharacterWish};
-use crate::domain::glob::Reach;
-use crate::domain::persona::Character;
-use crate::domain::prompt::Brief;
-use crate::domain::scope::Beginnings;
-use crate::domain::task::TaskOptions;
-use crate::domain::{Agent, AgentId, Glob, Oid, Role, Task, redaction};
+use crate::domain::boundary::scope::Beginnings;
+use crate::domain::paths::glob::Reach;
+use crate::domain::work::persona::Character;
+use crate::domain::work::prompt::Brief;
+use crate::domain::work::task::TaskOptions;
+use crate::domain::{Agent, AgentId, Glob, Oid, Role, Task, value::redaction};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, populate};
 use crate::hosts;
 use crate::store::settings::{repository_settings, roles};
 use crate::store::{files::layout, landing::spawn_commit};
-use crate::wire::policy::Policy;
+use crate::wire::row::policy::Policy;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,7 @@ impl Assignment {
     ///
     /// # Errors
     /// `agent-state` when the task is not in this clone or is not the one that was spawned, those of
-    /// [`TaskDraft::check`](crate::domain::task::TaskDraft::check) and of [`persona::resolve`].
+    /// [`TaskDraft::check`](crate::domain::work::task::TaskDraft::check) and of [`persona::resolve`].
     pub fn recall(
         ctx: &Ctx,
         agent: &Agent,

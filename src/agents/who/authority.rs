@@ -4,9 +4,9 @@ use crate::agents::context::ctx::{Ctx, Env};
 use crate::agents::who::current::CurrentAgent;
 use crate::agents::who::scope_guard::changed_control_file;
 use crate::agents::{place::worktree, who::lookup};
-use crate::domain::sandbox::Mode;
+use crate::domain::life::sandbox::Mode;
 use crate::domain::{
-    Agent, AgentId, Enforcement, Move, Oid, Quoted, State, What, branch_name, shell,
+    Agent, AgentId, Enforcement, Move, Oid, Quoted, State, What, branch_name, value::shell,
 };
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Tip;

@@ -17,7 +17,7 @@ use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::{admin_dir_of_clone, clone_name};
 use crate::store::{Ledger, files::layout, landing::spawn_commit};
-use crate::wire::policy::Policy;
+use crate::wire::row::policy::Policy;
 use std::fs;
 use std::path::{Path, PathBuf};
 

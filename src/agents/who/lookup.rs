@@ -2,8 +2,8 @@
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::{life::liveness, place::worktree};
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::{Isolation, What};
+use crate::domain::life::agent::{Agent, State};
+use crate::domain::life::event::{Isolation, What};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::refs::Tip;
 use crate::store::ledger::Ledger;

@@ -3,7 +3,7 @@
 use crate::agents::context::ctx::Ctx;
 use crate::agents::who::current::CurrentAgent;
 use crate::agents::who::lookup;
-use crate::domain::message::{EVERYBODY, Name, USER};
+use crate::domain::mail::message::{EVERYBODY, Name, USER};
 use crate::domain::{Agent, AgentId, AgentName, Letter, Receivers};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::store::mailbox::Reader;

@@ -6,13 +6,13 @@
 use crate::agents::context::ctx::Ctx;
 use crate::agents::context::real_path::real_path;
 use crate::agents::who::current::CurrentAgent;
-use crate::domain::persona::{Character, Profile};
+use crate::domain::work::persona::{Character, Profile};
 use crate::domain::{Oid, Persona};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts;
 use crate::store::settings::roles;
 use crate::store::settings::roles::Project;
-use crate::wire::roster::MAX_BYTES;
+use crate::wire::file::roster::MAX_BYTES;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 //! An agent's fence: its policy, read once, ready to judge.
 
 use crate::agents::context::real_path::real_path;
-use crate::domain::path::CaseIndex;
-use crate::domain::scope::{CaseRule, Opened, control_files, is_control_file};
-use crate::domain::violation::{Boundary, Links, OtherNames, Reason};
+use crate::domain::boundary::scope::{CaseRule, Opened, control_files, is_control_file};
+use crate::domain::boundary::violation::{Boundary, Links, OtherNames, Reason};
+use crate::domain::paths::path::CaseIndex;
 use crate::domain::{
     Agent, BundleRule, Change, ChangeKind, Glob, Isolation, Oid, RepoPath, Scope, Violation,
-    tool_call,
+    boundary::tool_call,
 };
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
@@ -15,7 +15,7 @@ use crate::git::tree::Entry;
 use crate::hosts;
 use crate::store::chain::facts::Facts;
 use crate::store::{Ledger, files::layout, landing::spawn_commit};
-use crate::wire::policy::{Policy, TRAILER};
+use crate::wire::row::policy::{Policy, TRAILER};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;

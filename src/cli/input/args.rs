@@ -5,7 +5,7 @@ use crate::agents::who::current::require_current;
 use crate::agents::who::lookup::remote_name;
 use crate::cli::out::ui::{Format, Ui};
 use crate::cli::verbs::board;
-use crate::domain::diagnostic::nearest;
+use crate::domain::value::diagnostic::nearest;
 use crate::domain::{Layering, State};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::error_report::remedy_command;

@@ -8,7 +8,7 @@ use crate::cli::out::ui::{Answer, AsJson, Format, Ui};
 use crate::cli::verbs;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::ask::{ask, asker};
-use crate::wire::request::{COMMANDS, LeadRequest};
+use crate::wire::row::request::{COMMANDS, LeadRequest};
 use clap::parser::ValueSource;
 use clap::{ArgAction, CommandFactory};
 use serde_json::{Map, Value, json};

@@ -4,11 +4,11 @@
 //! are relative to the directory that the person stands in, and `.` is all of it.
 
 use crate::agents::{Ctx, place::projects};
-use crate::domain::glob::from_directory;
+use crate::domain::paths::glob::from_directory;
 use crate::domain::{TaskDraft, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::ops::spawn::{self, ForgeText, SpawnOptions};
-use crate::wire::task_file::{self, TaskWords};
+use crate::wire::file::task_file::{self, TaskWords};
 use std::path::Path;
 
 /// Where an agent starts that is made here, and what others wrote about its task.

@@ -4,7 +4,7 @@
 use crate::agents::{CurrentAgent, Env};
 use crate::cli::command_line;
 use crate::cli::out::ui::{Format, Ui};
-use crate::domain::shell;
+use crate::domain::value::shell;
 use crate::error::{Code, Error, Exit};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;

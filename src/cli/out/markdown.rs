@@ -154,7 +154,7 @@ fn fenced(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evidence::CommandEnd;
+    use crate::domain::judge::evidence::CommandEnd;
 
     #[test]
     fn nothing_in_a_name_is_markup() {

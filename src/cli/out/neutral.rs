@@ -4,7 +4,7 @@
 //! Everything that is printed passes through here. What stays are line ends, tabs and our own few styles; anything
 //! else that a terminal obeys is shown as `\u202e`, which JSON reads back as the character that it was.
 
-use crate::domain::named::turns_direction;
+use crate::domain::value::named::turns_direction;
 use std::borrow::Cow;
 use std::io::{self, Write};
 

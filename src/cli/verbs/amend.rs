@@ -7,7 +7,7 @@ use crate::cli::out::render::handle;
 use crate::cli::out::terminal::{BOLD, DIM, paint};
 use crate::cli::out::ui::{Answer, Ui};
 use crate::cli::verbs::show::never;
-use crate::domain::task::parse_duration;
+use crate::domain::work::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::ops::amend::{self, AmendOptions, AmendReport};
 use clap::ArgGroup;

@@ -7,7 +7,7 @@ use crate::cli::out::ui::{Answer, Ui};
 use crate::domain::{Isolation, Quoted};
 use crate::error::{Exit, Result};
 use crate::ops::discard::{self, DiscardOptions, DiscardReport, NotKept};
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 
 /// Remove an agent's worktree and branch; everything in them but ignored files is kept for `rescue`
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,7 @@ use crate::cli::input::args::{OwnAgentArg, one_of};
 use crate::cli::out::ui::Ui;
 use crate::cli::verbs::run::inputs::host;
 use crate::cli::verbs::run::{echo, show};
-use crate::domain::sandbox::Mode;
+use crate::domain::life::sandbox::Mode;
 use crate::error::{Code, Error, Exit, Result};
 use crate::hosts::{self, Host};
 use crate::ops::run::{self, Echo, RunOptions, RunTarget};

@@ -3,7 +3,7 @@
 use crate::agents::life::host_session::SessionPhase;
 use crate::agents::{Ctx, Env};
 use crate::cli::out::ui::Ui;
-use crate::domain::tool_call::HookAnswer;
+use crate::domain::boundary::tool_call::HookAnswer;
 use crate::error::{Exit, Result};
 use crate::hosts::payload::{self, HookPayload, LONGEST_PAYLOAD};
 use crate::ops::mcp::become_server;

@@ -4,7 +4,7 @@ use crate::agents::Ctx;
 use crate::cli::input::args::one_of;
 use crate::cli::out::terminal::{BOLD, DIM, paint};
 use crate::cli::out::ui::{Answer, AsJson, Format, Ui};
-use crate::domain::repository_settings::{PATH, to_commit};
+use crate::domain::settings::repository_settings::{PATH, to_commit};
 use crate::error::{Exit, Result};
 use crate::hosts;
 use crate::hosts::settings::Registration;

@@ -4,7 +4,7 @@ use crate::agents::Ctx;
 use crate::cli::out::render::counted;
 use crate::cli::out::terminal::{BAD, GOOD, HINT, paint};
 use crate::cli::out::ui::{Answer, Ui};
-use crate::domain::message::plain;
+use crate::domain::mail::message::plain;
 use crate::error::{Exit, Result};
 use crate::ops::ledger::{self, LedgerReport, RemovalReport, SignaturesReport};
 use clap::Subcommand;

@@ -6,12 +6,12 @@ use crate::cli::out::render::{handle_of, hint_lines};
 use crate::cli::out::terminal::{BAD, BOLD, DIM, GOOD, WARN, paint};
 use crate::cli::out::ui::{Answer, Ui};
 use crate::domain::State;
-use crate::domain::folded_paths::folded;
+use crate::domain::judge::folded_paths::folded;
 use crate::error::{Exit, Result};
 use crate::ops::config::uncommitted_settings;
 use crate::ops::merge::{self, LandingReport, LandingState, MergeOptions, Method};
 use crate::ops::train::{self, AllReport, CloseReport, Fate, Order, TrainDecision, TrainOptions};
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use serde_json::{Value, json};
 
 /// Land an agent's work, exactly as it was judged

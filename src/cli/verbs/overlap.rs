@@ -9,7 +9,7 @@ use crate::domain::Quoted;
 use crate::error::{Exit, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::overlap::{self, MergeState, OrderStep, OverlapOptions, OverlapReport, PairReport};
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use anstyle::Style;
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};

@@ -6,7 +6,7 @@ use crate::cli::out::render::table::{Cell, Table, age};
 use crate::cli::out::terminal::{BAD, BOLD, DIM, GOOD, paint, width};
 use crate::cli::out::ui::{Answer, Format, Ui};
 use crate::cli::verbs::run::answer::ending;
-use crate::domain::task::parse_duration;
+use crate::domain::work::task::parse_duration;
 use crate::error::{Error, Exit, Result};
 use crate::ops::run_row::RunRow;
 use crate::ops::runs::{

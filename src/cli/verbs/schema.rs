@@ -4,8 +4,8 @@ use crate::cli::out::render::table::{Cell, Table};
 use crate::cli::out::terminal::{BOLD, DIM, width};
 use crate::cli::out::ui::{Answer, AsJson, Ui};
 use crate::error::{Code, Error, Exit, Result};
+use crate::wire::output::schema::{self, answers};
 use crate::wire::put;
-use crate::wire::schema::{self, answers};
 use clap::{Arg, ArgAction};
 use serde_json::{Map, Value, json};
 

@@ -3,7 +3,7 @@
 use crate::agents::Ctx;
 use crate::cli::input::args::{any, one_of};
 use crate::cli::out::ui::{Answer, Ui};
-use crate::domain::message::{Kind, Priority, plain};
+use crate::domain::mail::message::{Kind, Priority, plain};
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::send::{self, SendOptions, SendReport};
 

@@ -6,13 +6,13 @@ use crate::cli::out::render::table::{Cell, Table, labelled, wrapped};
 use crate::cli::out::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint, width};
 use crate::cli::out::ui::{Answer, Ui};
 use crate::cli::verbs::shell;
-use crate::domain::named::size_text;
-use crate::domain::repository_settings::{PATH, to_commit};
+use crate::domain::settings::repository_settings::{PATH, to_commit};
+use crate::domain::value::named::size_text;
 use crate::error::{Exit, Result};
 use crate::ops::config::{self, ConfigReport, uncommitted_settings};
 use crate::ops::hooks::{self, HooksReport};
 use crate::ops::pool::{self, PoolReport};
-use crate::wire::settings_file::SettingValue;
+use crate::wire::file::settings_file::SettingValue;
 use clap::Subcommand;
 use serde_json::{Value, json};
 

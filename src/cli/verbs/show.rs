@@ -9,8 +9,8 @@ use crate::cli::out::terminal::{BOLD, DIM, HINT, WARN, is_terminal, paint, width
 use crate::cli::out::ui::{Answer, AsJson, Format, Ui};
 use crate::cli::verbs::runs;
 use crate::cli::verbs::spawn::sparse;
-use crate::domain::claim::Lease;
-use crate::domain::message::plain;
+use crate::domain::life::claim::Lease;
+use crate::domain::mail::message::plain;
 use crate::error::{Exit, Result};
 use crate::ops::agent_report::EventReport;
 use crate::ops::mail::{self, ConversationReport};

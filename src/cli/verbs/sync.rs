@@ -5,7 +5,7 @@ use crate::cli::input::args::some_words;
 use crate::cli::out::terminal::{GOOD, WARN, paint};
 use crate::cli::out::ui::{Answer, Format, Ui};
 use crate::domain::branch_name;
-use crate::domain::task::parse_duration;
+use crate::domain::work::task::parse_duration;
 use crate::error::{Code, Exit, Result};
 use crate::ops::sync::{self, BranchReport, SyncOptions, SyncReport, SyncedRef};
 use crate::ops::unite::{self, UniteReport};

@@ -7,9 +7,9 @@ use crate::cli::out::terminal::{BAD, BOLD, DIM, GOOD, HINT, WARN, paint};
 use crate::cli::out::ui::{Answer, AsJson, Format, Ui, error_object};
 use crate::cli::verbs::run::inputs::host;
 use crate::domain::branch_name;
-use crate::domain::sandbox::Mode;
-use crate::domain::task::parse_duration;
-use crate::domain::train::Purpose;
+use crate::domain::landing::train::Purpose;
+use crate::domain::life::sandbox::Mode;
+use crate::domain::work::task::parse_duration;
 use crate::error::{Exit, Result};
 use crate::hosts::{self, Host};
 use crate::ops::config::uncommitted_settings;
@@ -22,7 +22,7 @@ use crate::ops::train::{
     TrainRun,
 };
 use crate::ops::verify::COMMAND_LIMIT;
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use crate::wire::put;
 use serde_json::{Value, json};
 use std::time::Duration;

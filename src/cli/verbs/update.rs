@@ -6,13 +6,13 @@ use crate::cli::out::terminal::{BAD, BOLD, GOOD, paint};
 use crate::cli::out::ui::{Answer, Ui};
 use crate::cli::verbs::run::inputs::host;
 use crate::cli::verbs::run::{echo, on_terminal};
-use crate::domain::folded_paths::folded;
+use crate::domain::judge::folded_paths::folded;
 use crate::error::{Exit, Result};
 use crate::hosts::{self, Host};
 use crate::ops::mounted;
 use crate::ops::solve::solve;
 use crate::ops::update::{self, UpdateOptions, UpdateReport};
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 
 /// Merge the branch that an agent's work lands on into the agent's branch
 ///

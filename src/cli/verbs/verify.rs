@@ -9,15 +9,16 @@ use crate::cli::out::render::table::wrapped;
 use crate::cli::out::render::{counted, finding_text, sarif_of, verdict_word};
 use crate::cli::out::terminal::{BAD, BOLD, DIM, GOOD, HINT, paint, width};
 use crate::cli::out::ui::{Answer, Format, Ui};
-use crate::domain::evidence::{CommandEnd, Commands, Landing, MergeOutcome};
-use crate::domain::folded_paths::by_code;
-use crate::domain::glob::{escaped, seen_from};
-use crate::domain::message::plain;
-use crate::domain::removal::IN_WORKTREE;
-use crate::domain::scope::is_control_file;
-use crate::domain::task::parse_duration;
+use crate::domain::boundary::scope::is_control_file;
+use crate::domain::judge::evidence::{CommandEnd, Commands, Landing, MergeOutcome};
+use crate::domain::judge::folded_paths::by_code;
+use crate::domain::mail::message::plain;
+use crate::domain::paths::glob::{escaped, seen_from};
+use crate::domain::paths::removal::IN_WORKTREE;
+use crate::domain::work::task::parse_duration;
 use crate::domain::{
-    CommandRun, Finding, FindingCode, Quoted, State, Verdict, branch_name, bundle, shell,
+    CommandRun, Finding, FindingCode, Quoted, State, Verdict, branch_name, value::shell,
+    work::bundle,
 };
 use crate::error::{Exit, Result};
 use crate::ops::verify::{

@@ -1,25 +1,29 @@
 //! The judge: a contract and the evidence in, findings out. It trusts nothing and reads nothing;
 //! the same evidence always gives the same findings in the same order.
 
+pub mod diagnosis;
+pub mod evidence;
+pub mod finding;
+pub mod folded_paths;
 mod report;
+pub mod test_count;
 #[cfg(test)]
 mod tests;
 
-use super::change::ChangeKind;
-use super::evidence::{
+use self::evidence::{
     Artefact, ArtefactProblem, BranchHistory, ChangePlace, CommandEnd, CommandRun, Commands,
     Contract, DependencyChange, Evidence, FinalAnswer, Landing, LedgerFacts, MergeOutcome,
     NoWorktree, RowEvidence, Says, WorktreeFacts,
 };
-use super::finding::{Finding, FindingCode as Code};
-use super::oid::Oid;
-use super::operation::Reverted;
-use super::path::{Quoted, is_ignored_by_hfs};
-use super::removal::{in_worktree, out_of_branch, out_of_worktree, pathspec};
-use super::scope::Denied;
-use super::shell::word;
-use super::violation::{BundleRule, Reason, Violation};
-use super::{branch_name, bundle};
+use self::finding::{Finding, FindingCode as Code};
+use crate::domain::boundary::scope::Denied;
+use crate::domain::boundary::violation::{BundleRule, Reason, Violation};
+use crate::domain::life::operation::Reverted;
+use crate::domain::paths::change::ChangeKind;
+use crate::domain::paths::path::{Quoted, is_ignored_by_hfs};
+use crate::domain::paths::removal::{in_worktree, out_of_branch, out_of_worktree, pathspec};
+use crate::domain::value::{oid::Oid, shell::word};
+use crate::domain::{branch_name, work::bundle};
 use crate::error::Remedy;
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,8 +1,10 @@
 //! What is wrong with what an agent reported, by the rules of its role, and what audits and trains said of its work.
 
-use crate::domain::finding::{Finding, FindingCode as Code};
-use crate::domain::id::AgentId;
-use crate::domain::report::{Audited, FINDINGS, NamedThing, ReportRules, RoleReport, key, plain};
+use crate::domain::judge::finding::{Finding, FindingCode as Code};
+use crate::domain::life::id::AgentId;
+use crate::domain::life::report::{
+    Audited, FINDINGS, NamedThing, ReportRules, RoleReport, key, plain,
+};
 use crate::error::Remedy;
 use std::collections::BTreeSet;
 
@@ -110,7 +112,7 @@ pub(super) fn rejected_by_train() -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::report::tests::rules;
+    use crate::domain::life::report::tests::rules;
 
     fn found(fields: &[(&str, &str)], tags: usize) -> Vec<&'static str> {
         let mut report = RoleReport { tags, ..RoleReport::default() };

@@ -1,15 +1,15 @@
 //! One case per rule: the evidence that is spotless, one thing spoiled, the code that must come.
 
 use super::*;
-use crate::domain::change::{Change, ChangeKind};
-use crate::domain::evidence::*;
-use crate::domain::glob::Glob;
-use crate::domain::oid::Oid;
-use crate::domain::path::{CaseIndex, RepoPath};
-use crate::domain::report::ReportRules;
-use crate::domain::scope::Scope;
-use crate::domain::violation::Boundary;
-use crate::domain::{bundle, finding};
+use crate::domain::boundary::scope::Scope;
+use crate::domain::boundary::violation::Boundary;
+use crate::domain::judge::evidence::*;
+use crate::domain::life::report::ReportRules;
+use crate::domain::paths::change::{Change, ChangeKind};
+use crate::domain::paths::glob::Glob;
+use crate::domain::paths::path::{CaseIndex, RepoPath};
+use crate::domain::value::oid::Oid;
+use crate::domain::{judge::finding, work::bundle};
 use std::time::Duration;
 
 const COMMIT: Oid = Oid::from_bytes([7; 20]);

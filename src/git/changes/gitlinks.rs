@@ -8,7 +8,7 @@
 
 use super::{Index, uncover};
 use crate::domain::Oid;
-use crate::domain::change::Content;
+use crate::domain::paths::change::Content;
 use crate::error::{IoContext, Result};
 use crate::git::config::programs::program_settings_without_tree;
 use crate::git::files::admin_dir::{MODULES, lexically_clean, read_admin_dir};

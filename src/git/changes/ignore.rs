@@ -5,7 +5,7 @@
 //! configuration names, because an agent can write the `config.worktree` of its worktree. And the bundle is
 //! ignored by a rule of the command line, the strongest there is, so that no `.gitignore` file brings it back.
 
-use crate::domain::path::fold;
+use crate::domain::paths::path::fold;
 use crate::domain::{Oid, RepoPath};
 use crate::error::Result;
 use crate::git::files::untrusted;

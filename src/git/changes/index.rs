@@ -9,7 +9,7 @@
 mod rewrite;
 
 use crate::domain::Oid;
-use crate::domain::path::split_once;
+use crate::domain::paths::path::split_once;
 use crate::git::changes::compare::{Directory, Item};
 use crate::git::changes::index_tree::{self, CachedTree};
 use crate::git::changes::{Content, canonical_mode};

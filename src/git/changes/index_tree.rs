@@ -8,7 +8,7 @@ use super::Content;
 use super::compare::{Directory, Item};
 use super::index::{Index, IndexEntry};
 use crate::domain::Oid;
-use crate::domain::path::split_once;
+use crate::domain::paths::path::split_once;
 use crate::error::Result;
 use crate::git::tree::{DIRECTORY, Entry, GITLINK};
 use crate::git::{Repo, command};

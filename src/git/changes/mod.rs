@@ -29,7 +29,7 @@ mod plain;
 mod staged;
 mod walk;
 
-pub(in crate::git) use crate::domain::change::Content;
+pub(in crate::git) use crate::domain::paths::change::Content;
 use crate::domain::{ChangeKind, Oid};
 use crate::git::changes::compare::{Directory, Item};
 use crate::git::changes::index::known_tree;

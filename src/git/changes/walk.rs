@@ -6,7 +6,7 @@
 
 use super::index::{Index, Written};
 use super::plain::PlainFiles;
-use crate::domain::path::split_once;
+use crate::domain::paths::path::split_once;
 use crate::error::Result;
 use crate::git::{Repo, pool};
 use crate::system;

@@ -20,8 +20,8 @@
 //! An agent writes that directory, so it is data: no link is followed, and what no overlay mount of ours writes is refused.
 
 use super::untrusted;
-use crate::domain::named::hex;
-use crate::domain::{Oid, shell};
+use crate::domain::value::named::hex;
+use crate::domain::{Oid, value::shell};
 use crate::error::{Code, Error, GitPlace, IoContext, Remedy, Result};
 use crate::git::pool;
 use rustix::io::Errno;

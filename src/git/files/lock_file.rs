@@ -16,7 +16,7 @@
 //! the same file as the body, it is what they left. Any other lock file belongs to another program and stays.
 
 use super::admin_dir::retry_if_pruned;
-use crate::domain::shell;
+use crate::domain::value::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::system::Holders;
 use std::fs::{self, File, OpenOptions};

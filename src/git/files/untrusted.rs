@@ -3,7 +3,7 @@
 //! Beneath a directory that was chosen by us no link is followed, nothing but a regular file is opened, opening
 //! never waits, and no more is read than a limit. What is anything else counts as absent.
 
-use crate::domain::shell;
+use crate::domain::value::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::{has_own_repository, leads_to};
 use crate::git::files::layer::is_whiteout_device;

@@ -6,7 +6,7 @@
 
 use super::gained::{incomplete_history, shallow_parents_absent};
 use crate::domain::Oid;
-use crate::domain::path::Quoted;
+use crate::domain::paths::path::Quoted;
 use crate::error::{Code, Error, Result};
 use crate::git::tree::{DIRECTORY, Entry, GITLINK};
 use crate::git::{Repo, command};

@@ -7,9 +7,9 @@
 //!   again. That needs no more room than there was before.
 //! - After a kill, the next landing stages the files that hold all of it, and git does the rest.
 
-use crate::domain::change::{Content, Difference};
-use crate::domain::path::split_once;
-use crate::domain::{Change, Oid, shell};
+use crate::domain::paths::change::{Content, Difference};
+use crate::domain::paths::path::split_once;
+use crate::domain::{Change, Oid, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::{StatData, stat_data};
 use crate::git::files::separate::wait_for_another_time;

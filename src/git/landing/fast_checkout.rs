@@ -16,7 +16,7 @@ use super::interrupted::LandingNote;
 use super::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
 use super::steps::{PathStep, Steps};
 use crate::domain::Oid;
-use crate::domain::path::directories;
+use crate::domain::paths::path::directories;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::{Rewritten, StatData};
 use crate::git::files::lock_file::LockFile;

@@ -14,7 +14,7 @@
 //! says anything else, the landing was completed by other means, and nothing is touched.
 
 use crate::domain::Oid;
-use crate::domain::change::Difference;
+use crate::domain::paths::change::Difference;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::retry_if_pruned;

@@ -2,8 +2,8 @@
 //! files that git was told to pass over.
 
 use super::{ATTEMPTS, Checkout, PAUSE, precheck};
-use crate::domain::path::directories;
-use crate::domain::{Change, ChangeKind, Quoted, shell};
+use crate::domain::paths::path::directories;
+use crate::domain::{Change, ChangeKind, Quoted, value::shell};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Remedy, Result};
 use crate::git::WorktreeLayer;
 use crate::git::changes::{Asked, passed_over, status};

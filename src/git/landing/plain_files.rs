@@ -5,7 +5,7 @@
 //! several times as long as the rest. Where a filter, a line end or an encoding may be asked for, git writes the files.
 
 use crate::domain::Oid;
-use crate::domain::path::{split_name, split_once};
+use crate::domain::paths::path::{split_name, split_once};
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::{Content, StatData, stat_data};

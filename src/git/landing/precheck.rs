@@ -8,7 +8,7 @@
 use super::Checkout;
 use super::steps::{PathStep, Steps};
 use crate::domain::Oid;
-use crate::domain::path::split_name;
+use crate::domain::paths::path::split_name;
 use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Content, Edits, Rewritten, StatData, Written, stat_data};
 use crate::git::files::separate::TICK;

@@ -1,7 +1,7 @@
 //! The paths at which two trees differ, where they are few and plain files: what going from one to the other
 //! does at each of them.
 
-use crate::domain::path::directories;
+use crate::domain::paths::path::directories;
 use crate::domain::{Oid, RepoPath};
 use crate::error::Result;
 use crate::git::Repo;

@@ -5,7 +5,7 @@
 //! each delta with that of its result. A pack is read through once with a buffer of a few kilobytes; of deltas nothing is resolved.
 //! What breaks the form is left for git to refuse: git reads in the same order and comes no further.
 
-use crate::domain::path::split_once;
+use crate::domain::paths::path::split_once;
 use crate::error::{Code, Error, Result};
 use std::collections::HashMap;
 use std::fs::File;

@@ -16,7 +16,7 @@
 
 use super::limits::Load;
 use crate::domain::Oid;
-use crate::domain::named::is_lower_hex;
+use crate::domain::value::named::is_lower_hex;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::untrusted;
 use crate::git::objects::malformed;

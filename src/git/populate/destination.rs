@@ -9,7 +9,7 @@
 //! for racy, and reads the file again, when its time is not below the index's own; a file stamped
 //! this way is never racy, and any later edit moves its time to the present, so none is missed.
 
-use crate::domain::path::split_name;
+use crate::domain::paths::path::split_name;
 use crate::error::{Code, Error, IoContext, Result};
 use gix::bstr::BStr;
 use gix::index::entry::{Mode, Stat};

@@ -9,7 +9,7 @@
 use super::listing::{Listing, require_safe_name};
 use super::plain::object_name;
 use crate::domain::Oid;
-use crate::domain::path::split_once;
+use crate::domain::paths::path::split_once;
 use crate::git::tree::{DIRECTORY, EXECUTABLE, FILE, GITLINK, SYMLINK};
 use gix::index::entry::{Flags, Mode, Stat};
 use gix::index::{Entry, File, State, decode};

@@ -2,7 +2,7 @@
 //! misread, and a main worktree that is not where it should be, refused by name.
 
 use super::failed;
-use crate::domain::shell;
+use crate::domain::value::shell;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::admin_dir_of_clone;

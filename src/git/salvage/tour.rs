@@ -2,7 +2,7 @@
 
 use super::{unkeepable, write};
 use crate::domain::Oid;
-use crate::domain::change::Difference;
+use crate::domain::paths::change::Difference;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::ignore::{IGNORE_FILES, Rules, blocking_file};
 use crate::git::files::admin_dir::MODULES;

@@ -5,7 +5,7 @@
 //! there is none.
 
 use crate::domain::Oid;
-use crate::domain::change::Difference;
+use crate::domain::paths::change::Difference;
 use crate::error::{IoContext, Result};
 use crate::git::changes::ignore::{LONGEST_RULES, RULES_FILES};
 use crate::git::changes::{Content, Index, Written, canonical_mode, stat_data};

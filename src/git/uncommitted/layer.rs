@@ -1,6 +1,6 @@
 //! What git would make of a layered worktree, from its upper directory alone.
 
-use crate::domain::path::directory_with_slash;
+use crate::domain::paths::path::directory_with_slash;
 use crate::domain::{Change, ChangeKind, Oid};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::changes::gitlinks::{self, NestedPlace};

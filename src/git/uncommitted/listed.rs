@@ -1,6 +1,6 @@
 //! What git lists when it looks at everything, and the copy of the index that it looks with.
 
-use crate::domain::path::split_name;
+use crate::domain::paths::path::split_name;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};

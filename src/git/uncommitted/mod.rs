@@ -15,7 +15,7 @@ mod layer;
 mod listed;
 
 use crate::domain::Oid;
-use crate::domain::path::directory_with_slash;
+use crate::domain::paths::path::directory_with_slash;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::gitlinks::{self, NestedPlace};
 use crate::git::changes::ignore::Rules;

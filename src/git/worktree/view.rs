@@ -14,7 +14,7 @@
 //! of that an agent can write. Through a view git obeys the settings of the user and of the repository alone, and
 //! starts no monitor and no hook. The index stays where it is.
 
-use crate::domain::path::{rsplit_once, split_once};
+use crate::domain::paths::path::{rsplit_once, split_once};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::admin_dir::SHARED_INDEX;
 use crate::git::files::layer::WorktreeLayer;

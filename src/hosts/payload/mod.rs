@@ -18,7 +18,7 @@ mod paths;
 pub use json::Json;
 
 use super::{HOSTS, Host};
-use crate::domain::tool_call::{FileTouch, HookEvent, Intent, ToolCall};
+use crate::domain::boundary::tool_call::{FileTouch, HookEvent, Intent, ToolCall};
 use json::{Keys, squash};
 use sha2::{Digest, Sha256};
 

@@ -5,7 +5,7 @@
 //! all between `*** Begin Patch` and `*** End Patch`. Only the headers are read here.
 
 use super::paths;
-use crate::domain::tool_call::{FileTouch, TouchedPath};
+use crate::domain::boundary::tool_call::{FileTouch, TouchedPath};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";

@@ -2,7 +2,7 @@
 
 use super::json::{Json, Keys};
 use super::patch;
-use crate::domain::tool_call::{FileTouch, TouchedPath};
+use crate::domain::boundary::tool_call::{FileTouch, TouchedPath};
 
 /// Keys whose values are paths whatever the tool.
 const PATHS: Keys = &[

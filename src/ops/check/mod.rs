@@ -9,13 +9,15 @@
 
 use crate::agents::who::scope_guard::agent_here;
 use crate::agents::{Ctx, ScopeGuard, Scratch, place::worktree, stock::layered, who::lookup, work};
-use crate::domain::removal::{Parents, out_of_commit, out_of_worktree, pathspec};
-use crate::domain::{Agent, BundleRule, Change, ChangeKind, Isolation, Oid, Violation, shell};
+use crate::domain::paths::removal::{Parents, out_of_commit, out_of_worktree, pathspec};
+use crate::domain::{
+    Agent, BundleRule, Change, ChangeKind, Isolation, Oid, Violation, value::shell,
+};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
 use crate::store::files::layout;
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::os::unix::ffi::OsStrExt;

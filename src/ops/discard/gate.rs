@@ -4,7 +4,7 @@ use crate::agents::context::untrusted::WorktreeView;
 use crate::agents::context::{scratch, untrusted};
 use crate::agents::work::recorded_tip;
 use crate::agents::{Ctx, life::liveness, place::worktree, who::lookup};
-use crate::domain::{Agent, Isolation, Oid, shell};
+use crate::domain::{Agent, Isolation, Oid, value::shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::ignore::Rules;
 use crate::git::files::admin_dir::belongs_to;

@@ -53,7 +53,7 @@ use crate::ops::discard::salvage::Salvage;
 use crate::proc::launch;
 use crate::store::files::large_files::LargeFile;
 use crate::store::files::{fsx, large_files, layout};
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 pub use batch::discard_each;
 pub(in crate::ops) use batch::execute_each;
 pub(in crate::ops) use gate::WorktreeSnapshot;

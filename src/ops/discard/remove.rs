@@ -5,7 +5,7 @@ use crate::agents::place::worktree::note_cone;
 use crate::agents::stock::commands::{in_one_line, run_hook_of};
 use crate::agents::work::uncommitted::beside_landed;
 use crate::agents::{AgentWorktree, Ctx, Scratch, upkeep::clone, work::bundle};
-use crate::domain::repository_settings::HookMoment;
+use crate::domain::settings::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId, ChangeKind, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::Glance;

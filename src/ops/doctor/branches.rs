@@ -3,7 +3,7 @@
 
 use crate::agents::work::{last_head, recorded_tip};
 use crate::agents::{Ctx, context::untrusted, place::worktree};
-use crate::domain::diagnosis::Sign;
+use crate::domain::judge::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, branch_name};
 use crate::error::Result;
 use crate::git::{Tip, command};

@@ -4,8 +4,8 @@
 use crate::agents::Ctx;
 use crate::agents::upkeep::spool::{sweep_spools, uncollected};
 use crate::agents::work::bundle::with_bundle_commit;
-use crate::domain::diagnosis::Sign;
-use crate::domain::stamp::is_ahead;
+use crate::domain::judge::diagnosis::Sign;
+use crate::domain::value::stamp::is_ahead;
 use crate::domain::{Agent, AgentId, Event, Oid, State, What};
 use crate::error::{Remedy, Result};
 use crate::git::{Repo, notes};

@@ -5,7 +5,7 @@
 use crate::agents::upkeep::hooks::inspection;
 use crate::agents::{Ctx, place::worktree};
 use crate::domain::Agent;
-use crate::domain::diagnosis::Sign;
+use crate::domain::judge::diagnosis::Sign;
 use crate::error::{Code, Result};
 use crate::git::Repo;
 use crate::git::config::ConfigFile;

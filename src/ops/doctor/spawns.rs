@@ -8,8 +8,8 @@ use crate::agents::upkeep::{crash_recovery, publish};
 use crate::agents::{
     Ctx, checks::check_worktree, context::untrusted, life::liveness, place::worktree,
 };
-use crate::domain::diagnosis::Sign;
-use crate::domain::{Agent, Move, State, What, shell};
+use crate::domain::judge::diagnosis::Sign;
+use crate::domain::{Agent, Move, State, What, value::shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::worktree::{Worktree, set_lock};

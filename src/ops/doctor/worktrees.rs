@@ -8,8 +8,8 @@
 
 use crate::agents::upkeep::{clone, hooks};
 use crate::agents::{Ctx, context::untrusted, place::worktree, stock::layered};
-use crate::domain::diagnosis::Sign;
-use crate::domain::{Agent, AgentId, Oid, State, branch_name, shell};
+use crate::domain::judge::diagnosis::Sign;
+use crate::domain::{Agent, AgentId, Oid, State, branch_name, value::shell};
 use crate::error::{Code, IoContext, Remedy, Result};
 use crate::git::files;
 use crate::git::files::admin_dir::{belongs_to, named_by};

@@ -11,7 +11,7 @@
 
 use crate::agents::context::ctx::WITHIN_HOOK;
 use crate::agents::{Ctx, ScopeGuard, context::untrusted, who::scope_guard, work};
-use crate::domain::ref_update::{Owner, RefUpdate, Target};
+use crate::domain::value::ref_update::{Owner, RefUpdate, Target};
 use crate::domain::{Agent, BundleRule, Oid, Quoted, Violation};
 use crate::error::{Code, Error, ErrorFacts, Exit, IoContext, Result};
 use crate::git::refs::REMOTE_COPIES;

@@ -7,7 +7,7 @@
 
 use crate::agents::{CurrentAgent, Env};
 use crate::domain::ToolCall;
-use crate::domain::tool_call::HookEvent;
+use crate::domain::boundary::tool_call::HookEvent;
 use crate::ops::host_hook::own_place;
 use crate::store::files::fsx;
 use std::fs::File;

@@ -2,7 +2,7 @@
 //! end, and when it wants a worktree.
 //!
 //! Flow: payload -> [`ToolCall`] -> [`CurrentAgent`] of the agent ->
-//! [`HookAnswer`](crate::domain::tool_call::HookAnswer). A call that changes no file and starts no agent is allowed before
+//! [`HookAnswer`](crate::domain::boundary::tool_call::HookAnswer). A call that changes no file and starts no agent is allowed before
 //! anything is looked at. Without an agent the answer is silence: the same registration serves a
 //! person's own session in the main worktree.
 //!
@@ -17,7 +17,7 @@ mod worktree;
 
 use crate::agents::context::ctx::Env;
 use crate::agents::who::current::CurrentAgent;
-use crate::domain::tool_call::ToolCall;
+use crate::domain::boundary::tool_call::ToolCall;
 pub use crate::ops::host_hook::session::stop;
 pub use crate::ops::host_hook::worktree::subagent_start;
 use crate::store::files::layout;

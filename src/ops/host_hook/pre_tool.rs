@@ -5,9 +5,11 @@ use crate::agents::context::real_path::real_path;
 use crate::agents::life::host_session::SessionPhase;
 use crate::agents::who::current::CurrentAgent;
 use crate::agents::who::scope_guard::scope_of;
-use crate::domain::path::{CaseIndex, RepoPath, is_case_variant};
-use crate::domain::scope::{Decision, Scope};
-use crate::domain::tool_call::{FileTouch, HookAnswer, Intent, ToolCall, TouchedPath, locate};
+use crate::domain::boundary::scope::{Decision, Scope};
+use crate::domain::boundary::tool_call::{
+    FileTouch, HookAnswer, Intent, ToolCall, TouchedPath, locate,
+};
+use crate::domain::paths::path::{CaseIndex, RepoPath, is_case_variant};
 use crate::error::{Code, Error, Result};
 use crate::ops::error_report;
 use crate::ops::host_hook::CallClaim;

@@ -5,7 +5,7 @@
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::context::real_path::{self, BESIDE};
-use crate::domain::repository_settings::PATH;
+use crate::domain::settings::repository_settings::PATH;
 use crate::error::Result;
 use crate::git::files::untrusted;
 use crate::hosts::{self, Host};
@@ -281,8 +281,8 @@ fn file_of(parts: &[ProposedPart]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::role::RoleSet;
-    use crate::wire::settings_file;
+    use crate::domain::work::role::RoleSet;
+    use crate::wire::file::settings_file;
     use std::collections::BTreeMap;
 
     fn of(files: &[(&str, &str)]) -> Proposal {

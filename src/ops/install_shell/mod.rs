@@ -6,7 +6,7 @@
 
 use crate::agents::Env;
 use crate::agents::context::real_path::real_path;
-use crate::domain::named::named;
+use crate::domain::value::named::named;
 use crate::error::{Code, Error, Result};
 use crate::proc::supervisor::TreeBounds;
 use crate::proc::{self, End, Job};

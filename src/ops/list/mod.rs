@@ -11,7 +11,7 @@ use super::agent_report::{AgentReport, Reporter};
 use super::status::{Fact, OverlapCount, OverlapSet, Places, WorkStatus, survey};
 use crate::agents::life::at_work::shown_state;
 use crate::agents::{Ctx, who::lookup};
-use crate::domain::named::named;
+use crate::domain::value::named::named;
 use crate::domain::{Agent, State};
 use crate::error::{Code, Result};
 use crate::store::{files::layout, settings::roles};

@@ -3,8 +3,8 @@
 use super::agent_report::rfc3339;
 use crate::agents::who::names::handle;
 use crate::agents::{Ctx, life::liveness};
-use crate::domain::message::{ID_PREFIX, Name};
-use crate::domain::sandbox::Mode;
+use crate::domain::life::sandbox::Mode;
+use crate::domain::mail::message::{ID_PREFIX, Name};
 use crate::domain::{Agent, Letter, Message, MessageId, Receivers, Run};
 use crate::error::{Code, Error, Result};
 use crate::hosts;

@@ -5,8 +5,8 @@
 //! because the commits that carried them do not land.
 
 use crate::agents::{Ctx, place::task_copy};
-use crate::domain::message::plain;
-use crate::domain::repository_settings::filled_subject;
+use crate::domain::mail::message::plain;
+use crate::domain::settings::repository_settings::filled_subject;
 use crate::domain::{Agent, Oid, What, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::commit;
@@ -207,7 +207,7 @@ impl MergePlan {
         wanted.map(|line| filled_subject(line, |field| self.field(field)))
     }
 
-    /// What stands for a field of a subject or a trailer; see [`SUBJECT_FIELDS`](crate::domain::repository_settings::SUBJECT_FIELDS).
+    /// What stands for a field of a subject or a trailer; see [`SUBJECT_FIELDS`](crate::domain::settings::repository_settings::SUBJECT_FIELDS).
     fn field(&self, field: &str) -> String {
         let agent = &self.agent;
         let named = match field {

@@ -4,8 +4,8 @@ use crate::agents::context::branch_swap::{index_scratch, pull};
 use crate::agents::who::authority::require_orchestrator;
 use crate::agents::work::{simulated, stacked};
 use crate::agents::{Ctx, Scratch, life::at_work, own_changes, upkeep::publish, who::lookup};
-use crate::domain::event::Verified;
-use crate::domain::evidence::MergeOutcome;
+use crate::domain::judge::evidence::MergeOutcome;
+use crate::domain::life::event::Verified;
 use crate::domain::{
     Agent, FindingCode, Isolation, Move, Oid, RepositorySettings, State, Verdict, branch_name,
 };

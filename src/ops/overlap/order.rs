@@ -2,7 +2,7 @@
 
 use crate::agents::work::simulated;
 use crate::agents::{Ctx, Work, life::at_work};
-use crate::domain::landing_order::most_without_conflict;
+use crate::domain::landing::landing_order::most_without_conflict;
 use crate::domain::{Oid, State, branch_name};
 use crate::error::Result;
 use crate::git::merge::{Stack, StackMerger};
@@ -10,7 +10,7 @@ use crate::git::{MergeResult, Repo};
 use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::overlap::merges::{MergeState, Merges, PairOutcome};
 use crate::ops::overlap::{Scene, scopes, with_scratch};
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ use crate::domain::{Glob, Oid};
 use crate::error::{Code, Error, Result};
 use crate::store::files::{fsx, layout};
 use crate::store::settings::{repository_settings, roles};
-use crate::wire::journal::SlotRecord;
+use crate::wire::row::journal::SlotRecord;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::os::unix::fs::MetadataExt;

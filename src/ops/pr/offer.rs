@@ -4,17 +4,17 @@ use crate::agents::context::ctx::Ctx;
 use crate::agents::forge::{Comment, ForgeClient, Offer, OpenRequest};
 use crate::agents::who::names::resolve;
 use crate::agents::{life::admission, who::lookup};
-use crate::domain::agent::Agent;
-use crate::domain::limits::Limit;
-use crate::domain::message::Kind;
-use crate::domain::message_rules::Draft;
-use crate::domain::named::first_half;
-use crate::domain::quoted::{beginning, quoted, visible_line};
+use crate::domain::life::agent::Agent;
+use crate::domain::life::limits::Limit;
+use crate::domain::mail::message::Kind;
+use crate::domain::mail::message_rules::Draft;
+use crate::domain::value::named::first_half;
+use crate::domain::value::quoted::{beginning, quoted, visible_line};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::pr::{PrPlan, short};
 use crate::store::mailbox::{Mailbox, Nonce, spool};
 use crate::store::settings::repository_settings;
-use crate::wire::message::payload;
+use crate::wire::row::message::payload;
 use chrono::TimeDelta;
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -179,7 +179,7 @@ fn said(
     client: &ForgeClient<'_>,
     number: u64,
     comment: &Comment,
-) -> Result<crate::domain::message::Payload> {
+) -> Result<crate::domain::mail::message::Payload> {
     let called = client.forge.request_name(number);
     let author = visible_line(&comment.author);
     let about = match &comment.place {

@@ -6,7 +6,7 @@ use crate::ops::board::{BoardRow, BoardWatch};
 use crate::ops::list::ListOptions;
 use crate::ops::report::{FleetReport, report};
 use crate::proc::launch;
-use crate::wire::sarif::uri;
+use crate::wire::output::sarif::uri;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

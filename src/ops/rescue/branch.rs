@@ -5,7 +5,7 @@ use crate::agents::context::untrusted::WorktreeView;
 use crate::agents::{
     Ctx, place::worktree, stock::layered, upkeep::clone, who::lookup, work, work::bundle,
 };
-use crate::domain::{Agent, Isolation, Oid, State, branch_name, shell};
+use crate::domain::{Agent, Isolation, Oid, State, branch_name, value::shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;

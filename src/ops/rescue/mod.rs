@@ -16,7 +16,7 @@ use crate::agents::context::real_path::real_path;
 use crate::agents::upkeep::{half_made, hooks, own_checkout::require_own_branch};
 use crate::agents::who::{authority::require_orchestrator, lookup};
 use crate::agents::{Ctx, life::liveness, place::worktree};
-use crate::domain::event::WORKTREE;
+use crate::domain::life::event::WORKTREE;
 use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;

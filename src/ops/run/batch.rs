@@ -2,8 +2,8 @@
 
 use crate::agents::context::parallel::Queue;
 use crate::agents::{Ctx, Work, context::parallel, own_changes, who::lookup};
-use crate::domain::event::Competed;
-use crate::domain::run::{Attempt, lost_to, ranking};
+use crate::domain::life::event::Competed;
+use crate::domain::life::run::{Attempt, lost_to, ranking};
 use crate::domain::{Layering, What};
 use crate::error::{Code, Result};
 use crate::hosts::Host;

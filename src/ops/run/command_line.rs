@@ -1,7 +1,7 @@
 //! The words of a command: what stands in place of `{prompt}` and its like.
 
 use crate::domain::Task;
-use crate::domain::named::named;
+use crate::domain::value::named::named;
 use crate::error::{Code, Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

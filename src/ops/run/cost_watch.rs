@@ -3,7 +3,7 @@
 
 use crate::agents::Ctx;
 use crate::agents::life::{admission, host_session, liveness};
-use crate::domain::limits::TokenPrice;
+use crate::domain::life::limits::TokenPrice;
 use crate::domain::{Agent, Limit, Limits};
 use crate::error::{IoContext, Result};
 use crate::hosts::Host;

@@ -20,14 +20,14 @@ use crate::agents::context::real_path::real_path;
 use crate::agents::place::hidden_places::open_places;
 use crate::agents::place::{hidden_places, worktree};
 use crate::agents::{Ctx, stock::layered, upkeep::clone};
-use crate::domain::glob::Reach;
-use crate::domain::sandbox::Mode;
+use crate::domain::life::sandbox::Mode;
+use crate::domain::paths::glob::Reach;
 use crate::domain::{Agent, Fence, Glob, Isolation};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
 pub use crate::proc::sandbox::{Plan, become_mounted, enter, probe, probe_layer};
 use crate::store::files::{fsx, layout};
-use crate::wire::policy::Policy;
+use crate::wire::row::policy::Policy;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 //! git-agent spawn … in the fence ─> request in the spool ─> [Lead::take] checked ─> spawn | a command of ours ─> answers/<nonce>.json
 //! ```
 //!
-//! A request is untrusted data of a closed form ([`crate::wire::request`]). It reaches only agents that this agent has spawned and that
+//! A request is untrusted data of a closed form ([`crate::wire::row::request`]). It reaches only agents that this agent has spawned and that
 //! may do no more than it may ([`require_within`]): they start from its branch and land on it, run behind a fence as strict as its own,
 //! for no longer and for no more money than it has left. Settings, roles and set-up are those that bind the agent itself, as if others
 //! had written the base. When its run ends, so does all that it started.
@@ -12,14 +12,14 @@
 use crate::agents::context::ctx::{Ctx, Seed};
 use crate::agents::context::run_repo::RunRepo;
 use crate::agents::{life::liveness, who::lookup};
-use crate::domain::agent::Agent;
-use crate::domain::event::Base;
-use crate::domain::glob::Glob;
-use crate::domain::id::AgentId;
-use crate::domain::oid::Oid;
-use crate::domain::sandbox::{Enforcement, Layering, Mode};
-use crate::domain::scope::{Intersection, ScopeLanguage};
-use crate::domain::task::parse_duration;
+use crate::domain::boundary::scope::{Intersection, ScopeLanguage};
+use crate::domain::life::agent::Agent;
+use crate::domain::life::event::Base;
+use crate::domain::life::id::AgentId;
+use crate::domain::life::sandbox::{Enforcement, Layering, Mode};
+use crate::domain::paths::glob::Glob;
+use crate::domain::value::oid::Oid;
+use crate::domain::work::task::parse_duration;
 use crate::error::{Code, Error, Result};
 use crate::hosts;
 use crate::ops::error_report::ErrorReport;
@@ -28,11 +28,11 @@ use crate::ops::spawn::{self, SpawnOptions, Start};
 use crate::proc::launch::{Ender, run_to_end};
 use crate::store::files::{fsx, layout};
 use crate::store::landing::spawn_commit;
-use crate::wire::policy::Policy;
-use crate::wire::request::{
+use crate::wire::file::task_file::{self, TaskWords};
+use crate::wire::row::policy::Policy;
+use crate::wire::row::request::{
     LeadAnswer, LeadRequest, LeadRun, LeadSpawn, RefusedRequest, SpooledRequest,
 };
-use crate::wire::task_file::{self, TaskWords};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -42,8 +42,8 @@ use crate::agents::life::{admission, liveness};
 use crate::agents::who::assignment::PromptWish;
 use crate::agents::who::{authority, lookup};
 use crate::agents::{Ctx, place::worktree, upkeep::crash_recovery};
-use crate::domain::run::{DEFAULT_LIMIT, shell_line};
-use crate::domain::sandbox::{Mode, Namespaces};
+use crate::domain::life::run::{DEFAULT_LIMIT, shell_line};
+use crate::domain::life::sandbox::{Mode, Namespaces};
 use crate::domain::{
     Agent, AgentId, Enforcement, Isolation, Layering, Limit, Limits, Move, State, TaskDraft, What,
 };

@@ -13,7 +13,7 @@
 //! that variables and settings lead to are not there.
 
 use crate::agents::{Ctx, context::untrusted, life::liveness};
-use crate::domain::sandbox::{GitGuard, Level, Namespaces};
+use crate::domain::life::sandbox::{GitGuard, Level, Namespaces};
 use crate::domain::{Agent, Fence};
 use crate::error::{IoContext, Result};
 use crate::ops::run::RunOptions;

@@ -3,7 +3,7 @@
 use crate::agents::context::ctx::OUTPUT_FILE;
 use crate::agents::life::{host_session, liveness};
 use crate::agents::{Ctx, Env, Scratch, stock::commands, upkeep::hooks};
-use crate::domain::run::{DEFAULT_ITERATIONS, describe_command};
+use crate::domain::life::run::{DEFAULT_ITERATIONS, describe_command};
 use crate::domain::{Agent, AgentId, Enforcement, Isolation, Limit};
 use crate::error::{IoContext, Result};
 use crate::hosts::Host;

@@ -7,7 +7,7 @@
 use crate::agents::who::authority::require_own;
 use crate::agents::who::current::CurrentAgent;
 use crate::agents::{Ctx, life::liveness, upkeep::crash_recovery, who::lookup};
-use crate::domain::run::Outcome;
+use crate::domain::life::run::Outcome;
 use crate::domain::{Agent, Event, Run, What};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::ops::run_row::{RunRow, SUCCESS};

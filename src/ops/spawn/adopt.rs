@@ -15,7 +15,7 @@
 //! 3. `replaced`: the old admin directory is gone. The row is complete before.
 
 use crate::agents::{Ctx, context::untrusted, place::worktree};
-use crate::domain::{Oid, branch_name, shell};
+use crate::domain::{Oid, branch_name, value::shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::{MODULES, leads_to};
@@ -24,7 +24,7 @@ use crate::git::objects::RawCommit;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::execute::publish;
 use crate::store::files::{fsx, layout};
-use crate::wire::journal::AdoptedJournal;
+use crate::wire::row::journal::AdoptedJournal;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -2,11 +2,11 @@
 
 use crate::agents::place::ignored_files::WantedFiles;
 use crate::agents::{Ctx, life::admission, stock::disk};
-use crate::domain::claim::WantedLease;
-use crate::domain::dna::Dna;
-use crate::domain::event::Base;
-use crate::domain::persona::Character;
-use crate::domain::prompt::Brief;
+use crate::domain::life::claim::WantedLease;
+use crate::domain::life::event::Base;
+use crate::domain::work::dna::Dna;
+use crate::domain::work::persona::Character;
+use crate::domain::work::prompt::Brief;
 use crate::domain::{AgentId, AgentName, Layering, Limit, Limits, Oid, RepoPath, Role, Slug, Task};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::NewCommit;
@@ -15,8 +15,8 @@ use crate::ops::agent_report::short_branch;
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::start::Start;
 use crate::store::files::{fsx, layout};
-use crate::wire::journal::SpawnJournal;
-use crate::wire::policy::{self, Policy};
+use crate::wire::row::journal::SpawnJournal;
+use crate::wire::row::policy::{self, Policy};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ use crate::agents::upkeep::clone::NewClone;
 use crate::agents::upkeep::hooks::install;
 use crate::agents::upkeep::{clone, half_made, hooks};
 use crate::agents::{Ctx, place::worktree};
-use crate::domain::event::{Spawned, Spawning};
+use crate::domain::life::event::{Spawned, Spawning};
 use crate::domain::{Layering, Oid, What};
 use crate::error::{Code, Error, Result};
 use crate::git::populate::EMPTY_SUBMODULES;
@@ -24,7 +24,7 @@ use crate::store::files::{layout, leases, lock, place as recorded};
 use crate::store::ledger::agent_branch::MADE_BY_SPAWN;
 use crate::store::{chain::keep, landing::spawn_commit, ledger::agent_branch};
 use crate::system;
-use crate::wire::journal::SpawnJournal;
+use crate::wire::row::journal::SpawnJournal;
 use std::path::Path;
 use std::time::Instant;
 

@@ -3,12 +3,14 @@
 
 use crate::agents::Ctx;
 use crate::agents::place::{projects, worktree};
-use crate::domain::diagnostic::nearest;
-use crate::domain::glob::{escaped, seen_from};
-use crate::domain::project::Projects;
-use crate::domain::repository_settings::PATH;
-use crate::domain::scope::{Intersection, Opened};
-use crate::domain::{AgentId, Glob, Oid, RepoPath, Scope, ScopeLanguage, Task, scope, shell};
+use crate::domain::boundary::scope::{Intersection, Opened};
+use crate::domain::paths::glob::{escaped, seen_from};
+use crate::domain::settings::project::Projects;
+use crate::domain::settings::repository_settings::PATH;
+use crate::domain::value::diagnostic::nearest;
+use crate::domain::{
+    AgentId, Glob, Oid, RepoPath, Scope, ScopeLanguage, Task, boundary::scope, value::shell,
+};
 use crate::error::{Code, Error, Result};
 use crate::git::objects::Visitor;
 use crate::git::{Repo, populate};

@@ -4,10 +4,10 @@
 use crate::agents::who::persona::CharacterWish;
 use crate::agents::who::{names, persona};
 use crate::agents::{Ctx, own_changes};
-use crate::domain::event::Base;
-use crate::domain::persona::Character;
+use crate::domain::life::event::Base;
+use crate::domain::work::persona::Character;
 use crate::domain::{
-    AgentId, AgentName, Oid, RepositorySettings, RoleSet, Slug, Task, TaskDraft, redaction,
+    AgentId, AgentName, Oid, RepositorySettings, RoleSet, Slug, Task, TaskDraft, value::redaction,
 };
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;

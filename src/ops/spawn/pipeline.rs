@@ -2,18 +2,18 @@
 //! left for it.
 
 use crate::agents::{AgentWorktree, Ctx, Work, life::host_session, who::lookup, work::bundle};
-use crate::domain::evidence::{MergeOutcome, NoWorktree};
-use crate::domain::redaction::redact_secrets;
-use crate::domain::report::{AuditVerdict, RoleReport};
+use crate::domain::judge::evidence::{MergeOutcome, NoWorktree};
+use crate::domain::life::report::{AuditVerdict, RoleReport};
+use crate::domain::value::redaction::redact_secrets;
 use crate::domain::{Agent, State, TaskDraft, Verdict, branch_name};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::ops::error_report::command_to_go_on;
 use crate::ops::spawn::start::{self, Start};
 use crate::store::files::{fsx, layout};
 use crate::store::{Ledger, landing::spawn_commit, settings::roles};
-use crate::wire::answer;
-use crate::wire::policy::Policy;
-use crate::wire::task_file::{self, TaskWords};
+use crate::wire::file::task_file::{self, TaskWords};
+use crate::wire::output::answer;
+use crate::wire::row::policy::Policy;
 
 /// How many agents may take over from each other.
 const LONGEST: usize = 16;

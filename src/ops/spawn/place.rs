@@ -1,8 +1,8 @@
 //! Where a new worktree and its bundle go.
 
 use crate::agents::{Ctx, context::real_path};
-use crate::domain::event::Base;
-use crate::domain::{AgentId, Layering, Oid, Role, Slug, shell};
+use crate::domain::life::event::Base;
+use crate::domain::{AgentId, Layering, Oid, Role, Slug, value::shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::hosts::WORKTREE_DIR;
 use crate::ops::spawn::SpawnOptions;

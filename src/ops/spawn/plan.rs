@@ -3,18 +3,18 @@
 use crate::agents::who::scope_guard::{other_controls, spell_out_directories};
 use crate::agents::who::{assignment, authority};
 use crate::agents::{Ctx, context::real_path, place::projects};
-use crate::domain::dna::Dna;
-use crate::domain::event::Base;
-use crate::domain::named::hex;
-use crate::domain::persona::Character;
-use crate::domain::project::{ProjectSettings, Projects};
-use crate::domain::repository_settings::HookMoment;
-use crate::domain::role::DEFAULT_DENYLIST;
-use crate::domain::scope::{Opened, control_files, deny_control_files};
-use crate::domain::task::{DESCRIPTION_CHARS, TaskOptions};
+use crate::domain::boundary::scope::{Opened, control_files, deny_control_files};
+use crate::domain::life::event::Base;
+use crate::domain::settings::project::{ProjectSettings, Projects};
+use crate::domain::settings::repository_settings::HookMoment;
+use crate::domain::value::named::hex;
+use crate::domain::work::dna::Dna;
+use crate::domain::work::persona::Character;
+use crate::domain::work::role::DEFAULT_DENYLIST;
+use crate::domain::work::task::{DESCRIPTION_CHARS, TaskOptions};
 use crate::domain::{
     AgentId, Glob, Isolation, Layering, Oid, RepoPath, Role, RoleSet, Scope, Slug, Task, TaskDraft,
-    branch_name, scope,
+    boundary::scope, branch_name,
 };
 use crate::error::{Code, Error, Result};
 use crate::git::Tip;
@@ -30,7 +30,7 @@ use crate::ops::spawn::{globs, place, setup, start};
 use crate::store::chain::recovery::{self, Condition};
 use crate::store::landing::spawn_commit::SPAWN_SUBJECT;
 use crate::store::{Chain, Ledger, settings::repository_settings};
-use crate::wire::policy::{self, Policy, TRAILER};
+use crate::wire::row::policy::{self, Policy, TRAILER};
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
 use std::path::PathBuf;

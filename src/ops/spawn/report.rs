@@ -1,8 +1,8 @@
 //! What a finished spawn answers: `git-agent.spawn/2`, flat and stable.
 
 use crate::agents::{Ctx, who::names};
-use crate::domain::claim::Lease;
-use crate::domain::{State, branch_name, shell};
+use crate::domain::life::claim::Lease;
+use crate::domain::{State, branch_name, value::shell};
 use crate::error::Result;
 use crate::ops::agent_report::BaseReport;
 use crate::ops::spawn::contract::SpawnPlan;

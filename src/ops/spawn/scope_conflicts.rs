@@ -1,13 +1,13 @@
 //! Who else may touch what a new agent may touch.
 
 use crate::agents::Ctx;
-use crate::domain::scope::Intersection;
+use crate::domain::boundary::scope::Intersection;
 use crate::domain::{AgentId, AgentName, Glob, ScopeLanguage};
 use crate::error::{Code, Error, Result};
 use crate::ops::error_report::to_have_what_others_keep;
 use crate::ops::spawn::SpawnPlan;
 use crate::store::ledger::row_index::{BoundScope, ScopeCache, ScopeText};
-use crate::wire::journal::{JournalScope, SpawnJournal};
+use crate::wire::row::journal::{JournalScope, SpawnJournal};
 use std::collections::HashMap;
 
 /// How many scope_conflicts are named.

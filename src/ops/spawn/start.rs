@@ -16,9 +16,9 @@ use crate::agents::who::current::CurrentAgent;
 use crate::agents::who::lookup::remote_name;
 use crate::agents::work::base_of;
 use crate::agents::{Ctx, forge, own_changes, who::authority};
-use crate::domain::event::Base;
-use crate::domain::forge::Forge;
-use crate::domain::quoted::{beginning, quoted};
+use crate::domain::landing::forge::Forge;
+use crate::domain::life::event::Base;
+use crate::domain::value::quoted::{beginning, quoted};
 use crate::domain::{Agent, Oid, TaskDraft, branch_name};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
@@ -26,7 +26,7 @@ use crate::git::refs::remote::Fetched;
 use crate::ops::spawn::contract::SpawnOptions;
 use crate::ops::spawn::{named, place};
 use crate::store::landing::spawn_commit;
-use crate::wire::policy::LandsOn;
+use crate::wire::row::policy::LandsOn;
 use std::time::{Duration, Instant};
 
 /// How long the remote is waited for.

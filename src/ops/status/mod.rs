@@ -21,9 +21,9 @@ use crate::agents::work::has_commits_since;
 use crate::agents::{
     AgentWorktree, Ctx, ScopeGuard, Scratch, place::worktree, who::lookup, work, work::bundle,
 };
-use crate::domain::bundle::FILES;
-use crate::domain::evidence::{Artefact, Contract};
+use crate::domain::judge::evidence::{Artefact, Contract};
 use crate::domain::judge::judge;
+use crate::domain::work::bundle::FILES;
 use crate::domain::{Agent, AgentId, Change, Evidence, Isolation, Oid, ReportRules, State};
 use crate::error::Result;
 use crate::git::Tip;

@@ -3,8 +3,8 @@
 
 use crate::agents::context::histories::landed_there;
 use crate::agents::own_changes;
-use crate::domain::ref_update::{Arrival, arrival, contained};
-use crate::domain::{Agent, Oid, branch_name, shell};
+use crate::domain::value::ref_update::{Arrival, arrival, contained};
+use crate::domain::{Agent, Oid, branch_name, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::git::refs::remote::{
     self, Fetched, PushManner, PushOutcome, RefChange, RefPush, RemoteRefs,

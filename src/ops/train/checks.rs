@@ -5,11 +5,11 @@ use crate::agents::checks::check_run::{CheckRequest, CheckRoom};
 use crate::agents::checks::check_worktree::{CheckSetup, CheckWorktree};
 use crate::agents::context::ctx::Seed;
 use crate::agents::{Ctx, life::admission, stock::commands};
-use crate::domain::claim::WantedLease;
-use crate::domain::event::Verified;
-use crate::domain::evidence::CommandEnd;
-use crate::domain::sandbox::Mode;
-use crate::domain::train::Purpose;
+use crate::domain::judge::evidence::CommandEnd;
+use crate::domain::landing::train::Purpose;
+use crate::domain::life::claim::WantedLease;
+use crate::domain::life::event::Verified;
+use crate::domain::life::sandbox::Mode;
 use crate::domain::{
     AgentId, CommandRun, Enforcement, Oid, RepositorySettings, RequiredChecks, Slug,
 };

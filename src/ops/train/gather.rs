@@ -4,7 +4,7 @@ use crate::agents::checks::check_memory::known_time;
 use crate::agents::context::parallel::Queue;
 use crate::agents::who::{authority, lookup};
 use crate::agents::{Ctx, Work, context::parallel, life::at_work};
-use crate::domain::finding::verdict_word;
+use crate::domain::judge::finding::verdict_word;
 use crate::domain::{Agent, Isolation, State, branch_name};
 use crate::error::{Code, Error, ErrorFacts, Exit, Remedy, Result};
 use crate::ops::merge::{
@@ -16,7 +16,7 @@ use crate::ops::train::track::CandidateFate;
 use crate::ops::train::{Order, TrainOptions};
 use crate::ops::{overlap, status};
 use crate::store::landing::spawn_commit;
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 

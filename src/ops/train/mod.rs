@@ -30,13 +30,13 @@ pub use report::{
 use crate::agents::who::authority::require_orchestrator;
 use crate::agents::work::stacked;
 use crate::agents::{Ctx, Scratch};
-use crate::domain::sandbox::Mode;
-use crate::domain::train::{Purpose, Track, decide};
+use crate::domain::landing::train::{Purpose, Track, decide};
+use crate::domain::life::sandbox::Mode;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{MergeOptions, MergePlan, Method, concerns_all, fetch_targets};
 use crate::store::landing::spawn_commit::AGENTS_BRANCHES;
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use checks::{Checks, Done};
 use gather::Rider;
 use serde::Serialize;

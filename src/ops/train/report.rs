@@ -1,11 +1,11 @@
 //! The answer of `train`: `git-agent.train/1`.
 
 use crate::domain::FindingCode;
-use crate::domain::named::named;
-use crate::domain::train::Purpose;
+use crate::domain::landing::train::Purpose;
+use crate::domain::value::named::named;
 use crate::error::{Code, Error};
 use crate::ops::agent_report::AgentRef;
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 

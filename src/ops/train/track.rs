@@ -4,11 +4,11 @@ use crate::agents::context::branch_swap::moved;
 use crate::agents::who::scope_guard::Scopes;
 use crate::agents::work::{AsItLands, as_it_lands, simulated};
 use crate::agents::{Ctx, ScopeGuard, place::projects, who::authority};
-use crate::domain::event::Verified;
-use crate::domain::evidence::{Conflict, TestBound};
-use crate::domain::project::Projects;
-use crate::domain::sandbox::Layering;
-use crate::domain::train::{Culprit, Purpose, Track, WantedCheck};
+use crate::domain::judge::evidence::{Conflict, TestBound};
+use crate::domain::landing::train::{Culprit, Purpose, Track, WantedCheck};
+use crate::domain::life::event::Verified;
+use crate::domain::life::sandbox::Layering;
+use crate::domain::settings::project::Projects;
 use crate::domain::{AgentId, FindingCode, Move, Oid, RequiredChecks, What};
 use crate::error::{Code, Error, Result};
 use crate::git::merge::{Stack, StackMerger};
@@ -19,8 +19,8 @@ use crate::ops::train::checks::{Checks, Stacked};
 use crate::ops::train::report::{FailedCheck, TrainTarget};
 use crate::ops::train::{TrainNews, TrainOptions};
 use crate::store::settings::{repository_settings, roles};
-use crate::wire::path_text::PathText;
-use crate::wire::policy::Policy;
+use crate::wire::output::path_text::PathText;
+use crate::wire::row::policy::Policy;
 use std::collections::HashMap;
 
 /// What became of one plan.

@@ -2,11 +2,11 @@
 
 use crate::agents::context::ctx::Ctx;
 use crate::agents::who::lookup;
-use crate::domain::agent::Agent;
-use crate::domain::event::{Event, What};
-use crate::domain::id::{AgentId, OperationId};
-use crate::domain::oid::Oid;
-use crate::domain::operation::{retreat, taken_back};
+use crate::domain::life::agent::Agent;
+use crate::domain::life::event::{Event, What};
+use crate::domain::life::id::{AgentId, OperationId};
+use crate::domain::life::operation::{retreat, taken_back};
+use crate::domain::value::oid::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::refs::Tip;
 use crate::ops::agent_report::{AgentRef, rfc3339};

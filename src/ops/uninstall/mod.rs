@@ -18,7 +18,7 @@ use crate::agents::work::stacked;
 use crate::agents::{
     Ctx, context::run_repo, life::liveness, place::worktree, stock::pool, who::lookup, work::bundle,
 };
-use crate::domain::{Agent, Oid, State, shell};
+use crate::domain::{Agent, Oid, State, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::git::config::ConfigFile;
 use crate::hosts::{self, WORKTREE_DIR};

@@ -18,11 +18,11 @@ use crate::agents::upkeep::merge_conflict::UnfinishedMerge;
 use crate::agents::upkeep::own_checkout::checkout_on_branch;
 use crate::agents::who::scope_guard::ScopeGuard;
 use crate::agents::work::{self, uncommitted};
-use crate::domain::agent::{Agent, State};
-use crate::domain::event::What;
-use crate::domain::folded_paths::folded;
-use crate::domain::oid::Oid;
-use crate::domain::violation::BundleRule;
+use crate::domain::boundary::violation::BundleRule;
+use crate::domain::judge::folded_paths::folded;
+use crate::domain::life::agent::{Agent, State};
+use crate::domain::life::event::What;
+use crate::domain::value::oid::Oid;
 use crate::error::{Code, Error, ErrorFacts, IoContext, Remedy, Result};
 use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::ops::error_report::{command_to_go_on, git_words};
@@ -85,7 +85,7 @@ pub(super) fn pending(
             .detail(listed(&paths))
             .hint(format!(
                 "to have a path as it was merged, run {git} checkout AUTO_MERGE -- {}",
-                crate::domain::shell::quoted(&String::from_utf8_lossy(&first.path))
+                crate::domain::value::shell::quoted(&String::from_utf8_lossy(&first.path))
             ))
             .facts(ErrorFacts { paths, ..ErrorFacts::default() }));
     }

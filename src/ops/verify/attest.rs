@@ -5,14 +5,14 @@
 
 use super::report::FindingReport;
 use crate::agents::{Ctx, Scratch};
-use crate::domain::evidence::Commands;
-use crate::domain::finding::verdict_word;
+use crate::domain::judge::evidence::Commands;
+use crate::domain::judge::finding::verdict_word;
 use crate::domain::{Finding, FindingCode, Oid, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::git::program::Signer;
 use crate::ops::agent_report::{TargetReport, rfc3339};
 use crate::store::files::fsx;
-use crate::wire::attestation::{self, About, Statement};
+use crate::wire::row::attestation::{self, About, Statement};
 use serde::Serialize;
 use serde_with_macros::skip_serializing_none;
 use std::path::{Path, PathBuf};

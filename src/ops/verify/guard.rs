@@ -9,12 +9,12 @@ use super::{judged_trees, landing};
 use crate::agents::who::scope_guard::{SharedLinks, other_names, spell_out_directories};
 use crate::agents::work::landing_revision;
 use crate::agents::{Ctx, Scratch};
-use crate::domain::evidence::Contract;
-use crate::domain::finding::verdict_word;
-use crate::domain::guard::GuardRule;
+use crate::domain::boundary::guard::GuardRule;
+use crate::domain::judge::evidence::Contract;
+use crate::domain::judge::finding::verdict_word;
 use crate::domain::judge::judge;
-use crate::domain::removal::IN_WORKTREE;
-use crate::domain::repository_settings::PATH;
+use crate::domain::paths::removal::IN_WORKTREE;
+use crate::domain::settings::repository_settings::PATH;
 use crate::domain::{
     Change, Evidence, Finding, FindingCode, Glob, Oid, ReportRules, RepositorySettings, RoleSet,
     branch_name,

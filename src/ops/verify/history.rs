@@ -1,7 +1,7 @@
 //! Where the commits come from, and whose they are.
 
 use crate::agents::{Ctx, who::lookup};
-use crate::domain::evidence::{BranchHistory, NoWorktree};
+use crate::domain::judge::evidence::{BranchHistory, NoWorktree};
 use crate::domain::{Oid, What};
 use crate::error::Result;
 use crate::git::history::ancestry::{Divergence, Lineage};

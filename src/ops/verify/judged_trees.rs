@@ -4,8 +4,8 @@ use crate::agents::upkeep::hooks::inspection;
 use crate::agents::work::simulated;
 use crate::agents::work::uncommitted::{Snapshot, snapshot};
 use crate::agents::{AgentWorktree, Ctx, context::untrusted, upkeep::own_checkout};
-use crate::domain::evidence::{ChangePlace, HeadElsewhere, Touch, WorktreeFacts};
-use crate::domain::{Agent, Change, Oid, shell};
+use crate::domain::judge::evidence::{ChangePlace, HeadElsewhere, Touch, WorktreeFacts};
+use crate::domain::{Agent, Change, Oid, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::history::ancestry::{Divergence, Lineage};
@@ -13,7 +13,7 @@ use crate::git::landing::unfinished;
 use crate::git::uncommitted::Uncommitted;
 use crate::git::{MergeResult, Repo};
 use crate::ops::verify::landing::LandingSubject;
-use crate::wire::policy::Policy;
+use crate::wire::row::policy::Policy;
 
 /// Every change of every commit, then what is staged, then what is not. What a merge brings is not the
 /// agent's doing; what it adds to the merge that git would have made is. `stands_for` gives, for what a merge brings and what it is

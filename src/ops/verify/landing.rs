@@ -3,7 +3,7 @@
 use crate::agents::upkeep::{crash_recovery, publish};
 use crate::agents::work::{base_of, left_to_land, tip_of};
 use crate::agents::{AgentWorktree, Ctx, own_changes, place::worktree, who::lookup};
-use crate::domain::evidence::{
+use crate::domain::judge::evidence::{
     ChangePlace, Conflict, DependencyChange, Landed, Landing, MergeOutcome, NoWorktree,
     RowEvidence, Touch,
 };
@@ -19,7 +19,7 @@ use crate::store::files::place::is_of_this_clone;
 use crate::store::landing::target_commits::CommitChange;
 use crate::store::landing::{landed, replay, spawn_commit, target_commits};
 use crate::store::{Ledger, ledger::agent_branch};
-use crate::wire::dependencies;
+use crate::wire::file::dependencies;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;

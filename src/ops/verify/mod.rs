@@ -29,11 +29,11 @@ use crate::agents::work::{AsItLands, as_it_lands, base_of, stacked, to_merge};
 use crate::agents::{
     Ctx, CurrentAgent, ScopeGuard, Scratch, life::at_work, place::projects, who::lookup,
 };
-use crate::domain::evidence::{
+use crate::domain::judge::evidence::{
     ChangePlace, Commands, Conflict, Contract, LedgerFacts, NoWorktree, RowEvidence,
 };
 use crate::domain::judge::judge;
-use crate::domain::report::standing;
+use crate::domain::life::report::standing;
 use crate::domain::{BundleRule, Change, Evidence, Finding, FindingCode, Move, Oid, Verdict, What};
 use crate::error::{Code, Error, Result};
 use crate::git::history::gained::shallow_parents_absent;
@@ -43,7 +43,7 @@ use crate::ops::verify::judged_trees::JudgedTrees;
 use crate::ops::verify::landing::{LandingSubject, is_foreign};
 use crate::store::chain::facts::Facts;
 use crate::store::{landing::spawn_commit, ledger::agent_branch};
-use crate::wire::path_text::ConflictReport;
+use crate::wire::output::path_text::ConflictReport;
 pub use attest::{AttestedOptions, AttestedReport, StatementReport, attest, attested};
 pub use guard::{GuardOptions, GuardReport, RuleReport, guard};
 pub use parts::{CiAnswer, CommitPartReport, PartsReport, verify_ci};

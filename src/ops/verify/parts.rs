@@ -15,7 +15,7 @@ use super::report::{FindingReport, findings};
 use super::{VerifyOptions, verify};
 use crate::agents::work::landing_revision;
 use crate::agents::{Ctx, Scratch};
-use crate::domain::finding::verdict_word;
+use crate::domain::judge::finding::verdict_word;
 use crate::domain::{Finding, FindingCode, Oid, Verdict, branch_name};
 use crate::error::{Code, Result};
 use crate::ops::agent_report::TargetReport;

@@ -6,15 +6,15 @@
 
 use crate::agents::work::{simulated, tip_of};
 use crate::agents::{Ctx, Work};
-use crate::domain::evidence::FinalAnswer;
-use crate::domain::report::{Audited, Dangling, FINDINGS, NamedThing, RoleReport};
+use crate::domain::judge::evidence::FinalAnswer;
+use crate::domain::life::report::{Audited, Dangling, FINDINGS, NamedThing, RoleReport};
 use crate::domain::{Agent, AgentId, Oid, ReportRules, State, What};
 use crate::error::Result;
 use crate::git::{MergeResult, Repo};
 use crate::ops::verify::Case;
 use crate::store::Ledger;
 use crate::store::files::{fsx, layout};
-use crate::wire::answer;
+use crate::wire::output::answer;
 use std::cell::LazyCell;
 
 /// How far up an agent's parents are followed.

@@ -6,8 +6,8 @@
 //! <place>/<k>/git     the program itself, mounted there so that the script can become it
 //! ```
 
-use crate::domain::sandbox::GitGuard;
-use crate::domain::shell;
+use crate::domain::life::sandbox::GitGuard;
+use crate::domain::value::shell;
 use std::fs::{self, OpenOptions};
 use std::io::{Result, Write};
 use std::os::unix::fs::{OpenOptionsExt, symlink};

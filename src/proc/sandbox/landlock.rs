@@ -5,7 +5,7 @@
 //! looked at it. Below version 3 a process can truncate every file it can open, so that version 2 counts only where
 //! mounts are read-only. TCP (version 4) and pathname sockets (version 9) are left alone.
 
-use crate::domain::sandbox::{Fence, Landlock, Level};
+use crate::domain::life::sandbox::{Fence, Landlock, Level};
 use crate::proc::sandbox::system_calls;
 use ::landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,

@@ -2,8 +2,8 @@
 
 use super::report::Report;
 use super::{FENCED, FenceOutcome, Plan, landlock, mounts, namespaces, overlay, wrap};
-use crate::domain::run::{self, Ending};
-use crate::domain::sandbox::{Fence, Landlock, LayerMount, Level, Namespaces};
+use crate::domain::life::run::{self, Ending};
+use crate::domain::life::sandbox::{Fence, Landlock, LayerMount, Level, Namespaces};
 use crate::error::{Code, Error, Result};
 use crate::proc::{launch, supervisor};
 use crate::system;

@@ -48,7 +48,7 @@ use without as kernel;
 pub use git_guard::{NOWHERE, write_guard};
 pub use report::{FenceOutcome, read_report};
 
-use crate::domain::sandbox::{Enforcement, Fence, LayerMount, Level, Mode, Namespaces};
+use crate::domain::life::sandbox::{Enforcement, Fence, LayerMount, Level, Mode, Namespaces};
 use crate::error::{Code, Error, Result};
 use crate::system::is_younger;
 use std::ffi::OsString;
@@ -310,7 +310,7 @@ fn surroundings() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::sandbox::{GitGuard, Landlock};
+    use crate::domain::life::sandbox::{GitGuard, Landlock};
 
     #[test]
     fn the_command_line_keeps_the_commands_own_words_apart() {

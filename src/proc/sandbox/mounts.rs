@@ -13,7 +13,7 @@
 //! bubblewrap does, too. As nothing propagates into this namespace, no mount can appear meanwhile.
 
 use super::landlock::open;
-use crate::domain::sandbox::{Fence, GitGuard};
+use crate::domain::life::sandbox::{Fence, GitGuard};
 use crate::proc::sandbox::git_guard::{self, GuardedProgram};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, StatxFlags, fstat, statx};

@@ -12,7 +12,7 @@
 //! recorded as started.
 
 use super::overlay;
-use crate::domain::sandbox::{Fence, LayerMount, Namespaces};
+use crate::domain::life::sandbox::{Fence, LayerMount, Namespaces};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind_recursive, mount_change};
 use rustix::process::{getegid, geteuid};

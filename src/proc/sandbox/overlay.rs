@@ -15,7 +15,7 @@
 //! hidden; a base that lies at the place of the mount is covered by it.
 
 use super::landlock::open;
-use crate::domain::sandbox::{Fence, LayerMount};
+use crate::domain::life::sandbox::{Fence, LayerMount};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{
     AtFlags, Mode, StatVfsMountFlags, Timespec, Timestamps, XattrFlags, futimens, mkdirat,

@@ -1,6 +1,6 @@
 //! What the helper tells its supervisor: lines of a file, the last of which counts.
 
-use crate::domain::run;
+use crate::domain::life::run;
 use crate::error::{IoContext, Result};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};

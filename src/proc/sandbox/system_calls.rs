@@ -5,7 +5,7 @@
 //! refused call fails with `EPERM`, as it does for a user without privileges; container engines refuse
 //! the same calls by default.
 
-use crate::domain::sandbox::Namespaces;
+use crate::domain::life::sandbox::Namespaces;
 use libc::c_long;
 use rustix::io::Errno;
 use rustix::thread::{

@@ -1,7 +1,7 @@
 //! Systems that have no fence we know how to build.
 
 use super::Plan;
-use crate::domain::sandbox::{LayerMount, Level};
+use crate::domain::life::sandbox::{LayerMount, Level};
 use crate::error::{Code, Error, Result};
 /// An answer that never comes.
 pub(super) use std::convert::Infallible as PendingLevel;

@@ -1,7 +1,7 @@
 //! A group of processes that the kernel itself keeps below a limit: cgroups(7) of version 2, where a part of them is left to us.
 
 use super::keep::TreeBounds;
-use crate::domain::run::Outcome;
+use crate::domain::life::run::Outcome;
 use rustix::fs::{Access, access};
 use std::fs;
 use std::io;

@@ -10,8 +10,8 @@
 
 use super::build_jobs::{BuildJobs, BuildSlots};
 use super::control_group::ControlGroup;
-use crate::domain::limits::{Limit, Limits};
-use crate::domain::run::{Ending, Outcome};
+use crate::domain::life::limits::{Limit, Limits};
+use crate::domain::life::run::{Ending, Outcome};
 use crate::error::{Error, Result};
 use crate::git::files::{descent, temporary};
 use crate::proc::launch::is_below;

@@ -4,7 +4,7 @@ mod build_jobs;
 mod control_group;
 mod keep;
 
-use crate::domain::run::Outcome;
+use crate::domain::life::run::Outcome;
 use crate::error::{Error, Result};
 use crate::git::command::LOCAL_VARIABLES;
 use crate::proc::signals::Interrupts;
@@ -211,7 +211,7 @@ fn end(scratch: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::run::Ending;
+    use crate::domain::life::run::Ending;
 
     #[test]
     fn a_supervisor_that_is_asked_to_end_before_it_listens_was_stopped() {

@@ -8,14 +8,14 @@
 //! a program that may write below `agents/cache` puts there. It does not keep out a program that runs as the
 //! same user and outside every fence, which can read the key as this program does.
 
-use crate::domain::change::Baseline;
-use crate::domain::named::{hex, short_hex};
+use crate::domain::paths::change::Baseline;
+use crate::domain::value::named::{hex, short_hex};
 use crate::domain::{Agent, AgentId, Oid};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store::chain::keep;
 use crate::store::files::{fsx, layout};
-use crate::wire::journal;
+use crate::wire::row::journal;
 use chrono::{DateTime, Utc};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};

@@ -19,7 +19,7 @@ pub mod remote_names;
 pub use recovery::is_of_chain;
 
 use crate::domain::Oid;
-use crate::domain::named::named;
+use crate::domain::value::named::named;
 use crate::error::{Code, Result};
 use crate::git::refs::Swap;
 use crate::git::{Commit, Identity, NewCommit, Repo, Tip, notes};

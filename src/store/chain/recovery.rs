@@ -10,7 +10,7 @@ use crate::domain::Oid;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Commit, Repo, Tip, notes};
 use crate::store::files::{fsx, layout, lock};
-use crate::wire::message::STAMP_TRAILER;
+use crate::wire::row::message::STAMP_TRAILER;
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
 

@@ -9,7 +9,7 @@
 //! The second form is for hosts that take branches only (`agent.refPrefix`).
 
 use crate::domain::Oid;
-use crate::domain::named::is_lower_hex;
+use crate::domain::value::named::is_lower_hex;
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
 use crate::git::refs::remote::RemoteRefs;

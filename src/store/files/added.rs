@@ -1,12 +1,12 @@
 //! What was added to the repository's own files, so that it can be taken out again and nothing else is.
 
-use crate::domain::named::short_hex;
+use crate::domain::value::named::short_hex;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::ignore::pattern;
 use crate::git::files::descent;
 use crate::store::files::{fsx, layout, lock};
-use crate::wire::journal::FileCopy;
+use crate::wire::row::journal::FileCopy;
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -9,9 +9,9 @@
 //! Absent on purpose: what the agent itself wrote into its worktree or its bundle. That is work, and work is kept.
 
 use super::{fsx, layout};
-use crate::domain::{AgentId, redaction};
+use crate::domain::{AgentId, value::redaction};
 use crate::error::{IoContext, Result};
-use crate::wire::task_file;
+use crate::wire::file::task_file;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Files written whole or not at all.
 
 use super::layout;
-use crate::domain::shell;
+use crate::domain::value::shell;
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::descent;
 use crate::system;

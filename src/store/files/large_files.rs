@@ -7,15 +7,15 @@
 //!
 //! So are the repositories of submodules, which lie in the admin directory: to `agents/<id8>/modules/<n>`.
 
-use crate::domain::id::AgentId;
-use crate::domain::path::Quoted;
-use crate::domain::path::split_name;
+use crate::domain::life::id::AgentId;
+use crate::domain::paths::path::Quoted;
+use crate::domain::paths::path::split_name;
 use crate::error::{Error, IoContext, Result};
 use crate::git::files::admin_dir::{MODULES, leads_to};
 use crate::store::files::{fsx, layout};
 use crate::system;
-use crate::wire::journal::MovedFile;
-use crate::wire::path_text::PathText;
+use crate::wire::output::path_text::PathText;
+use crate::wire::row::journal::MovedFile;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, CWD, FileType, SeekFrom, Stat, renameat, seek, statat};
 use rustix::io::Errno;

@@ -3,10 +3,10 @@
 //! All files live below `<common dir>/agents/`, shared by the repository's worktrees and invisible
 //! to git's own commands.
 
-use crate::domain::{AgentId, Isolation, shell};
+use crate::domain::{AgentId, Isolation, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::{CLONES, STAND_IN};
-use crate::wire::policy::Policy;
+use crate::wire::row::policy::Policy;
 use std::path::{Path, PathBuf};
 
 /// The ledger: one note per spawn commit.

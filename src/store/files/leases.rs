@@ -4,8 +4,8 @@
 //! To make a symlink is one step that fails where the name exists, so of any number of processes that want the same value
 //! one gets it, and no lock is needed. What is taken is seen with its owner from the first moment on.
 
-use crate::domain::claim::{LOOPBACK, Lease, LeaseKind, PORTS, WantedLease};
-use crate::domain::{AgentId, Slug, shell};
+use crate::domain::life::claim::{LOOPBACK, Lease, LeaseKind, PORTS, WantedLease};
+use crate::domain::{AgentId, Slug, value::shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::store::files::{fsx, layout};
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use crate::git::Repo;
 use crate::git::files::admin_dir::clone_name;
 use crate::git::files::untrusted;
 use crate::store::files::{briefing, fsx, layout};
-use crate::wire::journal::SpawnJournal;
+use crate::wire::row::journal::SpawnJournal;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
@@ -249,7 +249,7 @@ impl Journal {
 mod tests {
     use super::*;
     use crate::domain::{Event, Oid};
-    use crate::wire::event_line;
+    use crate::wire::row::event_line;
 
     /// Where the worktree of an agent is whose row names it so.
     fn place(recorded: &str) -> Option<PathBuf> {

@@ -1,6 +1,6 @@
 //! Whether the hooks of an agent's worktree are as we put them there.
 
-use crate::domain::shell;
+use crate::domain::value::shell;
 use crate::error::Result;
 use crate::git::program::Version;
 use crate::store::hooks::{self, EVENTS, HOOKS_PATH, Route, Site, TRANSACTION};

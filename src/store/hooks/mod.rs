@@ -14,7 +14,7 @@
 
 pub mod inspect;
 
-use crate::domain::named::named;
+use crate::domain::value::named::named;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::populate::inherit_worktree_config;

@@ -1,7 +1,7 @@
 //! What a spawn commit says about its agent. It binds: the agent's id is made from that commit, so no other policy can
 //! be put into it. Where the ledger's row says otherwise, the row is wrong.
 
-use crate::domain::event::Base;
+use crate::domain::life::event::Base;
 use crate::domain::{Agent, Event, Isolation, Oid};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::objects::{RawCommit, blob_name};
@@ -9,8 +9,8 @@ use crate::git::program::CommitSignature;
 use crate::git::{Commit, Repo, notes};
 use crate::store::chain::keep;
 use crate::store::chain::{self, Chain};
-use crate::wire::event_line;
-use crate::wire::policy::{HEADER, Policy};
+use crate::wire::row::event_line;
+use crate::wire::row::policy::{HEADER, Policy};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The trailer with the random number that tells two spawns apart, and that a rebase takes along.

@@ -2,7 +2,7 @@
 //! back. A message proves nothing alone. It says where to look, and the trees tell.
 
 use super::replay::Replay;
-use crate::domain::operation::Reverted;
+use crate::domain::life::operation::Reverted;
 use crate::domain::{Agent, Oid};
 use crate::error::{Error, Result};
 use crate::git::{Commit, Repo};

@@ -204,7 +204,7 @@ fn holds_id(name: &str, agent: &Agent) -> bool {
 /// # Errors
 /// `repo-read-only`, `disk-full`, `io`.
 pub fn note(repo: &Repo, spawn_commit: Oid, name: &str) -> Result<()> {
-    let agent = crate::domain::id::AgentId::from_spawn_commit(spawn_commit);
+    let agent = crate::domain::life::id::AgentId::from_spawn_commit(spawn_commit);
     if name.contains(&agent.short()) || is_noted(repo, spawn_commit, name)? {
         return Ok(());
     }

@@ -4,8 +4,8 @@
 //! up by a writer who did not know the row. The ledger's history tells them apart, because every version of a row stays
 //! reachable there. Only the first is evidence against the row; the second must not be a way to block an agent.
 
-use crate::domain::report::{AuditVerdict, Audited};
-use crate::domain::{Agent, AgentId, Event, Oid, State, What, operation};
+use crate::domain::life::report::{AuditVerdict, Audited};
+use crate::domain::{Agent, AgentId, Event, Oid, State, What, life::operation};
 use crate::error::Result;
 use crate::git::{Repo, notes};
 use crate::store::chain::{self, Chain};
@@ -14,7 +14,7 @@ use crate::store::landing::spawn_commit;
 use crate::store::ledger::Ledger;
 use crate::store::ledger::belief::Closed;
 use crate::store::ledger::row::{OwnLines, Row};
-use crate::wire::event_line;
+use crate::wire::row::event_line;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// How many commits of the ledger are searched for the lines that are not there.

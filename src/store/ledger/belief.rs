@@ -6,15 +6,15 @@
 //! the agent is what its other events say, and [`Agent::claimed`] names what its row says.
 
 use super::row::{OwnLines, Row, digest};
-use crate::domain::event::{Spawned, Spawning};
+use crate::domain::life::event::{Spawned, Spawning};
 use crate::domain::{Agent, AgentId, Event, Oid, OperationId, State, What};
 use crate::error::Result;
 use crate::git::{Commit, Repo};
 use crate::store::files::{fsx, layout};
 use crate::store::landing::spawn_commit::{self, SpawnCommit};
 use crate::store::{chain::remote_names, landing::landed};
-use crate::wire::event_line;
-use crate::wire::policy::{Policy, TRAILER};
+use crate::wire::row::event_line;
+use crate::wire::row::policy::{Policy, TRAILER};
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -549,7 +549,7 @@ pub(in crate::store) fn note_closed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::event::Base;
+    use crate::domain::life::event::Base;
     use crate::domain::{Isolation, Stamp};
     use chrono::DateTime;
 

@@ -2,7 +2,7 @@
 
 use super::belief::Belief;
 use super::row::Row;
-use crate::domain::named::is_lower_hex;
+use crate::domain::value::named::is_lower_hex;
 use crate::domain::{Agent, AgentId, AgentName, Oid, State};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, notes};

@@ -13,7 +13,7 @@ use crate::store::landing::spawn_commit;
 use crate::store::landing::spawn_commit::NONCE;
 use crate::store::landing::target_commits::{CommitChange, Paths, first_parents};
 use crate::store::ledger::Ledger;
-use crate::wire::event_line;
+use crate::wire::row::event_line;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 

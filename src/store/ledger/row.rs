@@ -6,11 +6,11 @@
 //! is therefore the last one only until the next is written. The order depends on the lines alone: two clones with the
 //! same lines read the same row, whatever their clocks say.
 
-use crate::domain::{AgentId, Event, Oid, OperationId, Stamp, State, What, operation};
+use crate::domain::{AgentId, Event, Oid, OperationId, Stamp, State, What, life::operation};
 use crate::error::Result;
 use crate::git::notes;
 use crate::store::files::{fsx, layout};
-use crate::wire::event_line;
+use crate::wire::row::event_line;
 use chrono::{DateTime, Utc};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};

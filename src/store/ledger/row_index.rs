@@ -7,13 +7,13 @@
 use super::belief::{self, Belief};
 use super::cache::{self, Changed, Copied};
 use super::row::Row;
-use crate::domain::{Agent, AgentId, AgentName, Oid, State, operation};
+use crate::domain::{Agent, AgentId, AgentName, Oid, State, life::operation};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::store::files::{fsx, layout};
 use crate::store::landing::spawn_commit::{self, SpawnCommit};
 use crate::store::ledger::Ledger;
-use crate::wire::policy::Policy;
+use crate::wire::row::policy::Policy;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;

@@ -13,8 +13,8 @@
 
 use super::reader::{self, Reader};
 use super::{Held, Mailbox, chain};
-use crate::domain::message::{Kind, Priority};
-use crate::domain::named::short_hex;
+use crate::domain::mail::message::{Kind, Priority};
+use crate::domain::value::named::short_hex;
 use crate::domain::{MessageId, Oid, Stamp};
 use crate::error::Result;
 use crate::git::notes::{Batch, Put};
@@ -23,8 +23,8 @@ use crate::store::chain::Chain;
 use crate::store::chain::keep;
 use crate::store::chain::remote_names;
 use crate::store::files::{fsx, layout};
-use crate::wire::message::{self, Envelope, STAMP_TRAILER};
-use crate::wire::receipt_line::{Receipt, ReceiptKind};
+use crate::wire::row::message::{self, Envelope, STAMP_TRAILER};
+use crate::wire::row::receipt_line::{Receipt, ReceiptKind};
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

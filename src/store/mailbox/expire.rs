@@ -12,15 +12,15 @@
 use super::Mailbox;
 use super::cursor::{self, Receipts};
 use super::reader::{Reader, TRAILER as READER};
-use crate::domain::message::{Name, Retention};
+use crate::domain::mail::message::{Name, Retention};
 use crate::domain::{Agent, MessageId, Oid, Receivers, Stamp};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Commit;
 use crate::store::chain::{self, Chain, TRAILER};
 use crate::store::chain::{keep, remote_names};
 use crate::store::files::{layout, lock};
-use crate::wire::message::{Envelope, ID_TRAILER, STAMP_TRAILER};
-use crate::wire::receipt_line::ReceiptKind;
+use crate::wire::row::message::{Envelope, ID_TRAILER, STAMP_TRAILER};
+use crate::wire::row::receipt_line::ReceiptKind;
 use chrono::{DateTime, Utc};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;

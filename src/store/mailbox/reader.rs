@@ -1,13 +1,13 @@
 //! A reader of messages, and the questions that wait for an answer.
 
-use crate::domain::message::{Kind, Name};
+use crate::domain::mail::message::{Kind, Name};
 use crate::domain::{Agent, AgentId, Letter, Message, MessageId, Oid, Receivers};
 use crate::error::Result;
 use crate::git::{Identity, NewCommit, Repo};
 use crate::store::files::{fsx, layout};
 use crate::store::mailbox::{Mailbox, chain};
 use crate::system::ClosingWatch;
-use crate::wire::message::Envelope;
+use crate::wire::row::message::Envelope;
 use chrono::{DateTime, Utc};
 use std::collections::BTreeSet;
 use std::fs::{self, File};

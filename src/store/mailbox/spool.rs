@@ -9,8 +9,8 @@
 //! message's nonce, made of the agent and the content of the file, tells.
 
 use super::{Mailbox, Nonce};
-use crate::domain::message::PAYLOAD_LIMIT;
-use crate::domain::named::first_half;
+use crate::domain::mail::message::PAYLOAD_LIMIT;
+use crate::domain::value::named::first_half;
 use crate::domain::{AgentId, Message, MessageId, Oid, Stamp};
 use crate::error::{Code, IoContext, Result};
 use crate::git::files::untrusted;
@@ -18,7 +18,7 @@ use crate::git::{Commit, Repo};
 use crate::store::chain::{self, Chain};
 use crate::store::files::lock::{self, Guard};
 use crate::store::files::{fsx, layout};
-use crate::wire::message::{self, Envelope};
+use crate::wire::row::message::{self, Envelope};
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
 use std::cmp::Ordering;

@@ -2,12 +2,12 @@
 //!
 //! The file is read from the base commit's objects and never from a worktree, so no agent can change what binds it.
 
-use crate::domain::repository_settings::{INCLUDE_PATH, PATH, to_commit};
+use crate::domain::settings::repository_settings::{INCLUDE_PATH, PATH, to_commit};
 use crate::domain::{Oid, RepositorySettings, RoleSet};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::{Repo, tree};
 use crate::store::{files::fsx, settings::roles};
-use crate::wire::settings_file;
+use crate::wire::file::settings_file;
 
 /// A settings file is a screenful; anything bigger is something else.
 const MAX_SIZE: usize = 64 * 1024;

@@ -6,14 +6,14 @@
 //!
 //! Git's configuration may adjust a role on top of that, within the bounds that `settings` sets.
 
-use crate::domain::persona::Roster;
-use crate::domain::role::{InvalidRole, RoleDraft};
+use crate::domain::work::persona::Roster;
+use crate::domain::work::role::{InvalidRole, RoleDraft};
 use crate::domain::{Glob, Isolation, Oid, Persona, RoleSet};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Setting;
 use crate::git::{Repo, tree};
-use crate::wire::role_file;
-use crate::wire::roster::{self, customize, manifest};
+use crate::wire::file::role_file;
+use crate::wire::file::roster::{self, customize, manifest};
 use std::collections::BTreeMap;
 
 /// The directory at the top of the tree that holds role files.

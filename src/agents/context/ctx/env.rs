@@ -1,8 +1,8 @@
 //! The one door to the environment of this process.
 
 use crate::agents::context::real_path::real_path;
-use crate::domain::named::hex;
-use crate::domain::{Oid, shell};
+use crate::domain::value::named::hex;
+use crate::domain::{Oid, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;
 use crate::git::command::LOCAL_VARIABLES;

@@ -3,7 +3,7 @@
 use super::{LONGEST_REF, RunRepo, is_momentary, oid_of};
 use crate::agents::context::untrusted;
 use crate::domain::Oid;
-use crate::domain::named::hex;
+use crate::domain::value::named::hex;
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::{CHECKSUM, hash_at_end};

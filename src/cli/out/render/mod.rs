@@ -5,14 +5,14 @@ pub(in crate::cli) mod table;
 use crate::cli::out::render::table::{cut, labelled};
 use crate::cli::out::terminal::{BAD, GOOD, HINT, WARN, paint, width};
 use crate::domain::State;
-use crate::domain::message::plain;
-use crate::domain::task::DESCRIPTION_CHARS;
+use crate::domain::mail::message::plain;
+use crate::domain::work::task::DESCRIPTION_CHARS;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::error_report::ErrorReport;
 use crate::ops::mail::MessageReport;
 use crate::ops::status::WorkStatus;
 use crate::ops::verify::FindingReport;
-use crate::wire::sarif::{self, SarifResult};
+use crate::wire::output::sarif::{self, SarifResult};
 use anstyle::Style;
 use serde_json::Value;
 

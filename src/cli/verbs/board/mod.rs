@@ -19,7 +19,7 @@ use crate::cli::out::screen::{Screen, Wake};
 use crate::cli::out::terminal::is_terminal;
 use crate::cli::out::ui::{Format, Ui, bell};
 use crate::cli::{Spoken, perform, spoken};
-use crate::domain::task::parse_duration;
+use crate::domain::work::task::parse_duration;
 use crate::error::{Code, Error, Exit, Result};
 use crate::ops::board::{BoardReport, BoardWatch};
 use crate::ops::list::ListOptions;

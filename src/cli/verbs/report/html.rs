@@ -8,7 +8,7 @@ use crate::cli::out::render::table::cut;
 use crate::cli::out::render::{BY_NEED, task};
 use crate::cli::verbs::overlap::{OverlapKind, meanings, most_telling_first, worth_a_line};
 use crate::domain::State;
-use crate::domain::named::turns_direction;
+use crate::domain::value::named::turns_direction;
 use crate::ops::agent_report::AgentReport;
 use crate::ops::overlap::{OverlapReport, PairReport};
 use crate::ops::report::{FleetReport, LandedCommit, ReportedAgent, RunSummary, Span, TreeEntry};

@@ -4,7 +4,7 @@ use crate::agents::{Ctx, Env};
 use crate::cli::out::ui::Ui;
 use crate::cli::parse_as;
 use crate::cli::verbs::run::RunArgs;
-use crate::domain::sandbox::{GitGuard, Landlock, Level, Namespaces};
+use crate::domain::life::sandbox::{GitGuard, Landlock, Level, Namespaces};
 use crate::domain::{Fence, LayerMount};
 use crate::error::{Error, Exit, Result};
 use crate::ops::run::fence::{Plan, become_mounted, enter, probe, probe_layer};

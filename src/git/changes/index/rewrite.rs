@@ -6,7 +6,7 @@
 
 use super::{CHECKSUM, Content, FIXED, HEADER, Index, IndexEntry, StatData, be32};
 use crate::domain::Oid;
-use crate::domain::path::directories;
+use crate::domain::paths::path::directories;
 use crate::git::changes::ignore::ATTRIBUTES_FILES;
 use crate::git::tree::GITLINK;
 use sha1::{Digest, Sha1};

@@ -1,7 +1,7 @@
 //! Nothing that is written to an accepted path ends up outside of the output directory.
 
 use super::*;
-use crate::domain::output_file::OutputProblem;
+use crate::domain::paths::output_file::OutputProblem;
 use proptest::prelude::*;
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -13,7 +13,7 @@
 //! `held` by a process of this clone that died      -> taken at once
 //! ```
 //!
-//! What a clone does about what it finds is decided in [`crate::domain::claim`].
+//! What a clone does about what it finds is decided in [`crate::domain::life::claim`].
 //!
 //! A takeover goes on from the newest commit. A claim that is deleted, moved back or replaced by something else was not taken
 //! over: its holder puts it back, and says so.
@@ -21,7 +21,7 @@
 mod taking;
 
 use crate::agents::Ctx;
-use crate::domain::claim::{ClaimMessage, ClaimState, TTLS};
+use crate::domain::life::claim::{ClaimMessage, ClaimState, TTLS};
 use crate::domain::{AgentId, Oid};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Commit;

@@ -16,7 +16,7 @@
 use super::VerifyOptions;
 use crate::agents::work::{base_of, landing_revision};
 use crate::agents::{Ctx, who::lookup};
-use crate::domain::evidence::RowEvidence;
+use crate::domain::judge::evidence::RowEvidence;
 use crate::domain::{Agent, AgentId, Oid};
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
