@@ -33,7 +33,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("println!", &[]),
     ("eprintln!", &[]),
     ("io::stdout", &["cli/out/ui.rs"]),
-    ("io::stderr", &["cli/mod.rs"]),
+    ("io::stderr", &["cli/mod.rs", "cli/out/ui.rs"]),
     // Where it panicked.
     ("process::exit", &["main.rs"]),
     ("anstream::", &["cli/out/ui.rs"]),

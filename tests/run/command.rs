@@ -66,6 +66,15 @@ fn the_environment_says_where_it_is_and_ties_it_to_no_repository() {
 }
 
 #[test]
+fn a_worktree_that_its_command_has_closed_is_opened_to_its_owner() {
+    let (repo, id) = spawned(TASK);
+    run_json(&repo, &id, &["--no-verify"], "chmod 500 .");
+    let place = repo.agent_json(&["path", &id])["worktree_abspath"].clone();
+    let mode = std::fs::metadata(place.as_str().expect("a path")).expect("there").permissions();
+    assert_eq!(mode.mode() & 0o700, 0o700);
+}
+
+#[test]
 fn a_command_has_no_terminal_to_ask_questions_on() {
     let (repo, id) = spawned(TASK);
     let report = run_json(&repo, &id, &["--no-verify"], "(: < /dev/tty) 2>/dev/null || echo none");

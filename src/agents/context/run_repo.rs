@@ -33,6 +33,7 @@ use super::untrusted;
 use crate::domain::{AgentId, Oid};
 use crate::error::{IoContext, Result};
 use crate::git::files::admin_dir::{MODULES, STAND_IN};
+use crate::git::files::descent;
 use crate::git::{Repo, WorktreeLayer};
 use crate::store::files::{fsx, layout};
 use std::borrow::Cow;
@@ -244,6 +245,8 @@ impl RunRepo {
             (self.top.join(".git"), format!("gitdir: {}\n", self.admin_dir().display()));
         let mut altered = None;
         if self.top.is_dir() && !self.is_of_original(&pointer) {
+            // The command may have closed it. Where it stays so, the write below says why.
+            let _ = descent::open_to_owner(&self.top);
             let found = untrusted::read(&self.top, Path::new(".git"), LONGEST_REF);
             if found.as_deref() != Some(&pointer) {
                 // Neither the way back nor the one that `set_up` wrote: the command has changed the

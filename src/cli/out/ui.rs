@@ -89,7 +89,7 @@ impl Ui {
             format,
             out: Box::new(std::io::stdout()),
             colour: AutoStream::choice(&std::io::stdout()),
-            err: Box::new(anstream::stderr()),
+            err: Box::new(std::io::stderr()),
             kept: None,
             picks: false,
             progress: (format == Format::Text && isatty(stderr()))
@@ -324,7 +324,10 @@ impl Ui {
     /// There is no place left to report that standard error is gone.
     fn narrate(&mut self, text: &str) {
         self.progress.iter().for_each(Progress::hide);
-        let _ = self.err.write_all(neutral(text).as_bytes());
+        // At once, as an answer: what a command shows meanwhile may come between the pieces.
+        let mut shown = AutoStream::new(Vec::new(), AutoStream::choice(&std::io::stderr()));
+        let _ = shown.write_all(neutral(text).as_bytes());
+        let _ = self.err.write_all(&shown.into_inner());
         let _ = self.err.flush();
     }
 }

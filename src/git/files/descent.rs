@@ -140,6 +140,19 @@ impl Descent {
     }
 }
 
+/// Lets the owner of a directory write to it, also where an agent has closed it.
+///
+/// # Errors
+/// Those of opening it and of changing its mode.
+pub fn open_to_owner(directory: &Path) -> io::Result<()> {
+    let here = open_by_force(CWD, directory.as_os_str())?;
+    let mode = here.metadata()?.permissions().mode();
+    if mode & 0o700 == 0o700 {
+        return Ok(());
+    }
+    here.set_permissions(Permissions::from_mode(mode | 0o700))
+}
+
 /// Removes a directory and all that is in it, however deep; of a symlink, the link.
 ///
 /// # Errors
