@@ -63,6 +63,7 @@ pub fn fold(agent: u8, lines: &[Line]) -> Agent {
             policy: oid(1),
             findings: Vec::new(),
             fails_with: None,
+            into: None,
         }),
     ];
     let begins = begins.into_iter().map(|what| (None, what));
