@@ -197,7 +197,9 @@ impl Agent {
                 None => None,
             };
             let (known, in_doubt) = (agent.irregular.len(), agent.origin_in_doubt);
-            is_unsaid &= !says_end(&event.what) && !matches!(event.what, What::Started(_));
+            // A look of a person at it says nothing of its end.
+            is_unsaid &= !says_end(&event.what)
+                && !matches!(event.what, What::Started(Started { by_hand: false, .. }));
             agent.apply(event, time, false, (fork, is_unsaid));
             if meanwhile && agent.origin_in_doubt == in_doubt {
                 agent.irregular.truncate(known);
@@ -384,8 +386,9 @@ impl Agent {
             return;
         };
         let mut next = self.state.after(step, self.declared);
-        // A verdict on work that was said to be finished makes it no more finished than that was.
-        if is_unsaid && step == Move::Accept && matches!(self.state, State::Ready | State::Idle) {
+        // A verdict on work that was said to be finished makes it no more finished than it is by what else was said, or by its last run.
+        let is_held = is_unsaid && !self.finished && step == Move::Accept;
+        if is_held && matches!(self.state, State::Ready | State::Idle) {
             next = Some(self.state);
         }
         if next.is_none() {

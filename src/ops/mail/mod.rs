@@ -278,7 +278,7 @@ fn bounds(ctx: &Ctx, agent: &Agent) -> Result<Option<Vec<String>>> {
         if left <= 0.0 {
             return Ok(None);
         }
-        words.push(format!("--max-cost={left}"));
+        words.push(format!("--max-cost={}", (left * 1e6).round() / 1e6));
     }
     Ok(Some(words))
 }

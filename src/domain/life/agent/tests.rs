@@ -1,6 +1,7 @@
 //! The fold by cases, and its totality by properties.
 
 use super::*;
+use crate::domain::OperationId;
 use crate::domain::life::event::{Competed, Exited, Spawned, Started};
 use crate::domain::value::stamp::Stamp;
 use chrono::TimeDelta;
@@ -416,4 +417,32 @@ proptest! {
             prop_assert!(agent.state != State::Waiting);
         }
     }
+}
+
+#[test]
+fn a_verdict_is_held_back_only_where_nothing_but_what_was_taken_back_ended_the_work() {
+    let check = |words: &str, taken_back: usize, by_hand: bool, state: State| {
+        let mut row = events(["spawning", "spawned"].into_iter().chain(words.split_whitespace()));
+        let operation = OperationId::of(7);
+        row[taken_back + 2].operation = Some(operation.clone());
+        for event in &mut row {
+            if let What::Started(started) = &mut event.what {
+                started.by_hand = by_hand;
+            }
+        }
+        let undo = What::Undone { operation, revert: None };
+        let at = Stamp::next(DateTime::UNIX_EPOCH, 1, row.last().map(|event| event.at));
+        let last = row.last().cloned().expect("an event");
+        row.push(Event { at, operation: Some(OperationId::of(8)), what: undo, ..last });
+        let agent = Agent::fold(SPAWN, &row).expect("a row");
+        assert_eq!(agent.state, state, "{words}: {:?}", agent.irregular);
+    };
+    check("done accepted", 0, false, State::Ready);
+    check("failed accepted", 0, false, State::Ready);
+    // A look of a person ends nothing, and a run does.
+    check("done started exited accepted", 0, true, State::Idle);
+    check("done started exited accepted", 0, false, State::Done);
+    check("started exited unaccepted done accepted", 3, false, State::Done);
+    check("started exited unaccepted failed accepted accepted", 3, false, State::Done);
+    check("done accepted done", 0, false, State::Done);
 }
