@@ -9,8 +9,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Declares an enum of stable codes, each with a name, a grade and a sentence. Each line has a variant, the name that users and scripts see, the grade, and the sentence, which
-/// is the variant's documentation, too.
+/// Declares an enum of stable codes. Each line has a variant, the name that users and scripts see, the grade, and the
+/// sentence, which is the variant's documentation, too.
 macro_rules! codes {
     (
         $(#[$about:meta])* pub enum $code:ident;

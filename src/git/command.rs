@@ -255,20 +255,13 @@ pub(in crate::git) fn finish_by(command: Command, end: Instant) -> Result<Option
     });
     let mut streams = Vec::new();
     for reader in readers {
-        let reader = match reader {
-            Ok(reader) => reader,
-            Err(error) => {
+        let left = end.saturating_duration_since(Instant::now());
+        match reader.map(|reader| reader.recv_timeout(left)) {
+            Ok(Ok(bytes)) => streams.push(bytes.map_err(failed)?),
+            unread => {
                 running.child.kill().map_err(failed)?;
                 running.child.wait().map_err(failed)?;
-                return Err(failed(error));
-            }
-        };
-        match reader.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(bytes) => streams.push(bytes.map_err(failed)?),
-            Err(_) => {
-                running.child.kill().map_err(failed)?;
-                running.child.wait().map_err(failed)?;
-                return Ok(None);
+                return unread.map(|_| None).map_err(failed);
             }
         }
     }

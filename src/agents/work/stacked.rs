@@ -142,11 +142,7 @@ fn ahead_there(
     if base.refname.as_deref() != Some(name) || !repo.has_object(base.oid) {
         return Ok(None);
     }
-    // Mostly the branch has a few commits since, and git need not be asked.
-    if repo.line(base.oid, own).is_some()
-        || repo.is_ancestor(base.oid, own)?
-        || !repo.is_ancestor(own, base.oid)?
-    {
+    if repo.is_ancestor(base.oid, own)? || !repo.is_ancestor(own, base.oid)? {
         return Ok(None);
     }
     for (copy, oid) in repo.fetched_branches(name)? {

@@ -197,7 +197,7 @@ pub fn execute(ctx: &Ctx, plan: &RescuePlan) -> Result<RescueReport> {
                 let id = plan.agent.id.short();
                 report.warnings.push(format!(
                     "the files are as they were on the disk, and a checkout of {} would convert them; to have them unchanged, run git agent rescue {id} --to <directory>",
-                    branch_name(&name).to_owned()
+                    branch_name(&name)
                 ));
             }
             let large = large_files::of_agent(ctx.repo.common_dir(), plan.agent.id)?;
@@ -228,14 +228,12 @@ impl RescuePlan {
         destination: RescueDestination,
         was_discarded: bool,
     ) -> Result<RescuePlan> {
-        let (commit, bundle, branch_stayed) = (kept.commit, kept.bundle, kept.branch_stayed);
-        let warnings = kept.warnings(&agent);
         let plan = RescuePlan {
-            commit,
-            bundle,
-            warnings,
+            commit: kept.commit,
+            bundle: kept.bundle,
+            warnings: kept.warnings(&agent),
             was_discarded,
-            branch_stayed,
+            branch_stayed: kept.branch_stayed,
             destination,
             agent,
         };

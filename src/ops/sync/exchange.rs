@@ -134,14 +134,7 @@ impl Exchange<'_> {
         let Some(tip) = chain::tip(&self.ctx.repo, chain)? else {
             return Ok(false);
         };
-        Ok(tip.oid == oid || self.is_ancestor(oid, tip.oid))
-    }
-
-    pub(super) fn is_ancestor(&self, ancestor: Oid, tip: Oid) -> bool {
-        // Where history cannot be read, the commits count as apart: nothing is deleted or moved on
-        // a guess.
-        let base = self.ctx.repo.merge_base(ancestor, tip);
-        base.is_ok_and(|base| base == Some(ancestor))
+        Ok(chain::holds(&self.ctx.repo, tip.oid, oid))
     }
 
     /// One attempt. `false` when other clones were faster and it has to be made again.
@@ -246,7 +239,7 @@ impl Exchange<'_> {
         for (chain, was) in had {
             let shared = self.names.shared(chain);
             let is = sights.get(chain.as_str()).and_then(|sight| sight.shared);
-            if is.is_some_and(|is| is == was || self.is_ancestor(was, is)) {
+            if is.is_some_and(|is| chain::holds(&self.ctx.repo, is, was)) {
                 continue;
             }
             self.report.heal(&shared);

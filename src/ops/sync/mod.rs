@@ -377,7 +377,7 @@ impl Exchange<'_> {
         };
         let from = repo.tip(&copy)?.oid();
         let is_part = from.is_none_or(|from| {
-            from == to || chain::is_of_chain(repo, chain, from) && self.is_ancestor(from, to)
+            from == to || chain::is_of_chain(repo, chain, from) && chain::holds(repo, to, from)
         });
         Ok(is_part.then_some(NewRows { refname, copy, from, to }))
     }

@@ -83,7 +83,7 @@ impl Exchange<'_> {
                 continue;
             };
             // What the copy names may have been replaced by something that is no chain.
-            if chain::is_of_chain(repo, *chain, seen) && self.is_ancestor(seen, tip.oid) {
+            if chain::is_of_chain(repo, *chain, seen) && chain::holds(repo, tip.oid, seen) {
                 let change = RefChange::Swap { from: Some(seen), to: tip.oid };
                 let refname = self.names.shared(*chain);
                 pushes.push(RefPush::new(refname, change));

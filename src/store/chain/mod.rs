@@ -328,27 +328,31 @@ fn seems_overwritten(repo: &Repo) -> Result<bool> {
 /// # Errors
 /// `repo-corrupt`, `io`.
 pub fn left_behind(repo: &Repo, chain: Chain) -> Result<Vec<Oid>> {
-    // Where history cannot be read, the commits count as apart.
-    let holds = |tip: Oid, old: Oid| {
-        tip == old || repo.merge_base(old, tip).is_ok_and(|base| base == Some(old))
-    };
     let mut left: Vec<Oid> = Vec::new();
     for (old, new, said) in repo.reflog_moves(chain.refname())? {
         if said.starts_with("agent: unite") {
             // Brought back then; what was taken away after that, a write of ours took.
-            left.retain(|old| !holds(new, *old));
+            left.retain(|old| !holds(repo, new, *old));
         }
         // It may have been anything, and only a chain can be united.
-        let is_left = !said.starts_with("agent: ") && !old.is_zero() && !holds(new, old);
+        let is_left = !said.starts_with("agent: ") && !old.is_zero() && !holds(repo, new, old);
         if is_left && !left.contains(&old) && is_of_chain(repo, chain, old) {
             left.push(old);
         }
     }
     // As nearly always, and then the ref is not read.
-    if let (false, Some(tip)) = (left.is_empty(), tip(repo, chain)?) {
-        left.retain(|old| !holds(tip.oid, *old));
+    if !left.is_empty()
+        && let Some(tip) = tip(repo, chain)?
+    {
+        left.retain(|old| !holds(repo, tip.oid, *old));
     }
     Ok(left)
+}
+
+/// Whether a commit is another one or has it among its ancestors. Where history cannot be read, the two count as apart: nothing is deleted
+/// or moved on a guess.
+pub fn holds(repo: &Repo, tip: Oid, commit: Oid) -> bool {
+    tip == commit || repo.merge_base(commit, tip).is_ok_and(|base| base == Some(commit))
 }
 
 /// Brings back every line that foreign writers dropped from the ledger.

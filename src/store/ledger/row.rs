@@ -108,7 +108,7 @@ impl<'b> Row<'b> {
     pub(in crate::store) fn without(&self, denied: &[State]) -> Row<'b> {
         self.filtered(|_, event| match event.what {
             What::Merged { .. } => denied.contains(&State::Merged),
-            _ if is_discard(&event.what) => denied.contains(&State::Discarded),
+            What::Discarded { .. } => denied.contains(&State::Discarded),
             _ => false,
         })
     }
@@ -188,7 +188,8 @@ impl<'b> Row<'b> {
     pub(in crate::store) fn cleared_away(&self) -> Option<Row<'b>> {
         let is_clearing = |(at, event): (usize, &Event)| {
             let previous = event.previous.as_deref()?;
-            let before = self.lines.get(..at).filter(|_| is_discard(&event.what))?;
+            let is_discard = matches!(event.what, What::Discarded { .. });
+            let before = self.lines.get(..at).filter(|_| is_discard)?;
             let known = before.iter().rposition(|line| event_line::digest(line) == previous)?;
             let mut unknown = self.events.get(known + 1..at)?.iter();
             (self.is_landing(known) && unknown.any(|event| moves(&event.what))).then_some(at)
@@ -268,10 +269,6 @@ impl<'b> Row<'b> {
         }
         sorted(&before, &after, |index| (time[index], index))
     }
-}
-
-fn is_discard(what: &What) -> bool {
-    matches!(what, What::Discarded { .. })
 }
 
 /// Whether after an event an agent is put off, failed, turned down or closed.
