@@ -15,7 +15,7 @@ mod support;
 
 use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
-use git_agent::git::merge::MergeResult;
+use git_agent::git::history::merge::MergeResult;
 use std::path::Path;
 use std::process::Output;
 use support::arguments;

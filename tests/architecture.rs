@@ -23,9 +23,12 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// Words that may appear only below the given places.
 const DOORS: &[(&str, &[&str])] = &[
     ("git2::", &["git/"]),
-    ("gix::", &["git/populate", "git/history/gained.rs", "git/objects/raw.rs", "git/repo.rs"]),
-    ("gix_", &["git/populate"]),
-    ("Command::new", &["git/command.rs", "proc/", "system/elsewhere.rs"]),
+    (
+        "gix::",
+        &["git/worktree/populate", "git/history/gained.rs", "git/objects/raw.rs", "git/repo.rs"],
+    ),
+    ("gix_", &["git/worktree/populate"]),
+    ("Command::new", &["git/core/command.rs", "proc/", "system/elsewhere.rs"]),
     ("target_os", &["system/mod.rs", "proc/sandbox/mod.rs"]),
     ("std::env", &["agents/context/ctx/env.rs", "main.rs"]),
     ("SystemTime::now", &["agents/context/ctx.rs"]),
@@ -344,7 +347,7 @@ fn no_rooms_name_each_other_in_a_circle() {
 }
 
 /// The layers whose files all stand in rooms.
-const IN_ROOMS: [&str; 5] = ["agents", "cli", "domain", "store", "wire"];
+const IN_ROOMS: [&str; 6] = ["agents", "cli", "domain", "git", "store", "wire"];
 
 #[test]
 fn a_floor_has_few_rooms_and_hardly_a_loose_file() {
@@ -501,18 +504,21 @@ const STARTS_GIT: &[(&str, &str)] = &[
         "git/changes/staged.rs",
         "on an index that git alone can read, compared with a tree; no file is looked at",
     ),
-    ("git/changes/index_tree.rs", "on an index that git alone can read; no file is looked at"),
+    (
+        "git/changes/index/write_tree.rs",
+        "on an index that git alone can read; no file is looked at",
+    ),
     ("git/changes/gitlinks.rs", "through a stand-in for a nested repository"),
     ("git/landing.rs", "in the user's worktrees; an agent's has a view"),
-    ("git/populate/mod.rs", "in a new worktree, where no agent has worked"),
+    ("git/worktree/populate/mod.rs", "in a new worktree, where no agent has worked"),
     ("git/config.rs", "in the common dir, on a copy"),
     ("git/worktree/own_repository.rs", "in the common dir, and in a clone that no agent has had"),
     ("git/objects/quarantine.rs", "in the common dir"),
     ("git/repo/scratch_objects.rs", "in a repository of ours"),
     ("git/config/programs.rs", "where new files are written, with no program from among them"),
-    ("git/commit.rs", "for trailers, in the common dir"),
-    ("git/diff.rs", "in the main worktree or the common dir"),
-    ("git/program.rs", "in the common dir, and a new worktree where no agent has worked"),
+    ("git/record/commit.rs", "for trailers, in the common dir"),
+    ("git/record/diff.rs", "in the main worktree or the common dir"),
+    ("git/repo/program.rs", "in the common dir, and a new worktree where no agent has worked"),
     (
         "git/uncommitted/fingerprint.rs",
         "in a warm worktree that becomes a base, which no agent has had",
@@ -556,11 +562,11 @@ const OPENS_FILES: &[(&str, &str)] = &[
     ("git/changes/ignore.rs", "an agent's: names of files, no content"),
     ("git/files/lock_file.rs", "notes of ours"),
     ("git/landing/interrupted.rs", "notes of ours"),
-    ("git/populate/", "worktrees that git-agent copies from, each file by its stat data"),
+    ("git/worktree/populate/", "worktrees that git-agent copies from, each file by its stat data"),
     ("git/objects/quarantine.rs", "objects of a run, each of which is checked by its hash"),
     ("git/worktree/own_repository.rs", "the shared repository, for one that no agent has yet"),
     ("git/refs/transaction.rs", "packed-refs of the shared repository"),
-    ("git/salvage", "an agent's: names in its directories, no content"),
+    ("git/uncommitted/salvage", "an agent's: names in its directories, no content"),
     ("git/repo/scratch_objects.rs", "the shared repository"),
     ("git/history/gained.rs", "the shared repository"),
     ("git/files/temporary.rs", "names of temporary directories, no content"),

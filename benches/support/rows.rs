@@ -5,7 +5,7 @@ use super::storm::oid;
 use chrono::Utc;
 use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
-use git_agent::git::notes::{Batch, Put, with_notes};
+use git_agent::git::record::notes::{Batch, Put, with_notes};
 use git_agent::store::chain;
 
 /// Puts that many rows of two events into the ledger, packed as `git gc` would leave them.

@@ -2,7 +2,7 @@
 //! looks at the worktree end, and what the files name is what is told.
 
 use git_agent::git::Repo;
-use git_agent::git::files::admin_dir::{belongs_to, leads_to};
+use git_agent::git::files::admin_dir::{self, belongs_to, leads_to};
 use git_agent::git::files::untrusted;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,8 @@ fn look(worktree: &Path, common: &Path, admin: &Path) {
     }
     // A look from inside: the same files lead there, or nowhere.
     assert!(!leads_to(worktree, admin) || belongs_to(worktree, admin));
-    if untrusted::require_linked_as_known(worktree).is_ok()
-        && untrusted::require_openable_above(worktree).is_ok()
+    if admin_dir::require_linked_as_known(worktree).is_ok()
+        && admin_dir::require_openable_above(worktree).is_ok()
     {
         let _ = Repo::open(worktree);
     }

@@ -9,7 +9,7 @@
 use crate::Outcome;
 use git_agent::domain::value::oid::Oid;
 use git_agent::domain::value::ref_update::{Arrival, arrival, contained};
-use git_agent::git::notes::union_of_lines;
+use git_agent::git::record::notes::union_of_lines;
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{LazyLock, Mutex};

@@ -6,7 +6,7 @@
 use crate::Outcome;
 use chrono::{DateTime, TimeDelta};
 use git_agent::domain::value::stamp::Stamp;
-use git_agent::git::notes::union_of_lines;
+use git_agent::git::record::notes::union_of_lines;
 use stateright::{Model, Property};
 
 const WRITERS: usize = 3;

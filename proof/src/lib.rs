@@ -7,7 +7,7 @@
 //!
 //! | model | the code that it is of |
 //! |---|---|
-//! | [`ledger`] | `store/chain`, `domain/stamp`, `git/notes` |
+//! | [`ledger`] | `store/chain`, `domain/value/stamp`, `git/record/notes` |
 //! | [`exchange`] | `ops/sync/{exchange,push}`, `domain/exchange` |
 //! | [`claim`] | `ops/sync/claim`, `domain/claim` |
 //! | [`landing`] | `ops/merge/execute`, `domain/agent` |

@@ -15,7 +15,7 @@ use crate::agents::{context::untrusted, who::lookup};
 use crate::domain::paths::change::Difference;
 use crate::domain::{Agent, Change, Oid, State, What};
 use crate::error::{Code, Error, Result};
-use crate::git::merge::Merge;
+use crate::git::history::merge::Merge;
 use crate::git::{Identity, NewCommit, Repo, Tip};
 use crate::store::chain::{facts, keep};
 use crate::store::landing::replay::{self, Replay, goes_on_from};

@@ -8,7 +8,7 @@ use super::files::untrusted;
 use super::objects::{Identity, NewCommit};
 use super::refs::{lost_to, patiently};
 use super::repo::{failed, string};
-use super::{Repo, command};
+use super::{Repo, core::command};
 use crate::domain::value::named::named;
 use crate::domain::{Oid, value::shell};
 use crate::error::{Code, Error, IoContext, Result};

@@ -24,10 +24,9 @@ use crate::git::config::ConfigFile;
 use crate::git::files::admin_dir::{rebased, taken_branch};
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
-use crate::git::merge::conflicts;
+use crate::git::history::merge::conflicts;
 use crate::git::worktree::view::WorktreeView;
-use crate::git::{Repo, command};
-use by_git::Way;
+use crate::git::{Repo, core::command};
 pub(in crate::git) use by_git::index_line;
 pub(in crate::git) use fast_checkout::FastCheckout;
 pub use interrupted::LandingNote;
@@ -38,6 +37,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 pub(in crate::git) use steps::FEW;
+use steps::Way;
 
 /// Files in a git dir that stand for something unfinished, and git's command for it.
 // A bisection is not listed: it detaches HEAD, so no branch is checked out there that could move.

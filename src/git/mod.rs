@@ -7,21 +7,22 @@
 //!
 //! The rooms, from the ground up; none names a higher one:
 //!
-//! - `tree` knows the form of tree objects, `command` starts git, `program` asks it for its version, hooks and signatures;
+//! - `core` starts git and knows the form of tree objects;
 //! - `files` goes into directories, reads what an agent may have written, locks and removes;
-//! - `repo` opens a repository, `objects` reads and writes what is in it, `history` finds which commits belong to what, `merge` what
-//!   merging them gives;
-//! - `refs` moves branches and talks to remotes, `notes` reads and writes notes, `config` settings;
-//! - `worktree` makes worktrees and what git sees in their place, `changes` finds what differs in them, `uncommitted` what
-//!   `git add -A` would add, and `salvage` keeps it;
-//! - `populate` writes the files of a worktree, `landing` moves one along with its branch, `commit` and `restage` work on what is
-//!   staged, `diff` compares and shows trees.
+//! - `repo` opens a repository and asks its git for version, hooks and signatures; `objects` reads and writes what is in it, `history`
+//!   finds which commits belong to what and what merging them gives;
+//! - `refs` moves branches and talks to remotes, `config` reads settings;
+//! - `worktree` makes worktrees, writes their files and tells what git sees in their place, `changes` finds what differs in them,
+//!   `uncommitted` what `git add -A` would add, and keeps it;
+//! - `landing` moves a worktree along with its branch, `record` makes commits and notes and shows what trees do not share.
 
-pub mod changes;
-pub mod command;
-pub mod commit;
-pub mod config;
-pub mod diff;
+/// How git is started, how work is shared out to threads, and the form of tree objects.
+pub mod core {
+    pub mod command;
+    pub(in crate::git) mod pool;
+    pub mod tree;
+}
+
 /// Going into directories, reading what an agent may have written, locking, removing; what an admin directory says.
 pub mod files {
     pub mod admin_dir;
@@ -32,28 +33,33 @@ pub mod files {
     pub mod temporary;
     pub mod untrusted;
 }
-/// Which commits belong to a history, and what one history has that another lacks.
+
+/// Which commits belong to a history, what one history has that another lacks, and what merging gives.
 pub mod history {
     pub mod ancestry;
     pub mod gained;
+    pub mod merge;
 }
+
+/// What is written down: commits, notes on them, and what two trees do not share.
+pub mod record {
+    pub mod commit;
+    pub mod diff;
+    pub mod notes;
+}
+
+pub mod changes;
+pub mod config;
 pub mod landing;
-pub mod merge;
-pub mod notes;
 pub mod objects;
-mod pool;
-pub mod populate;
-pub mod program;
 pub mod refs;
 pub mod repo;
-pub mod salvage;
-pub mod tree;
 pub mod uncommitted;
 pub mod worktree;
 
 pub use files::layer::WorktreeLayer;
+pub use history::merge::MergeResult;
 pub use landing::Checkout;
-pub use merge::MergeResult;
 pub use objects::{Commit, Identity, NewCommit};
 pub use refs::Tip;
 pub use repo::Repo;

@@ -7,12 +7,13 @@ mod raw;
 pub use raw::RawCommit;
 pub(in crate::git) use raw::fold_header;
 
+use super::Repo;
+use super::core::tree::{DIRECTORY, Entry, SYMLINK};
+use super::core::{command, tree};
 use super::files::admin_dir::retry_if_pruned;
 use super::files::{descent, untrusted};
 use super::repo::scratch_objects::make_empty;
 use super::repo::{failed, from_git2, to_git2, words};
-use super::tree::{DIRECTORY, Entry, SYMLINK};
-use super::{Repo, command, tree};
 use crate::domain::{Oid, RepoPath};
 use crate::error::{Code, Error, IoContext, Result};
 use std::collections::HashSet;

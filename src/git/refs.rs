@@ -14,7 +14,7 @@ use crate::git::files::untrusted;
 use crate::git::objects::Identity;
 use crate::git::repo::open::Environment;
 use crate::git::repo::{failed, from_git2};
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use crate::system::sync_file_system;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! A repository that this program can work in, known by its common dir.
 
 pub mod open;
+pub mod program;
 pub(in crate::git) mod scratch_objects;
 
 use crate::domain::{Oid, OperationId, value::shell};

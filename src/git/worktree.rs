@@ -14,6 +14,7 @@
 //! temporary directory under `agents/tmp`, or a complete admin directory locked as `initializing`.
 
 pub mod own_repository;
+pub mod populate;
 pub mod view;
 
 pub use crate::git::files::admin_dir::Worktree;

@@ -21,7 +21,7 @@ use crate::domain::work::task::TaskOptions;
 use crate::domain::work::task::{TIMEOUTS, is_timeout};
 use crate::domain::{Agent, Glob, Oid, RoleSet, Task, What};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::populate;
+use crate::git::worktree::populate;
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::spawn::{denied, misread, require_matched, unmatched};
 use crate::store::files::{briefing, layout, lock};

@@ -6,7 +6,7 @@
 use crate::agents::{Ctx, CurrentAgent, upkeep::spool};
 use crate::domain::value::named::hex;
 use crate::error::{Code, Error, Result};
-use crate::git::command;
+use crate::git::core::command;
 use crate::store::files::{fsx, layout};
 use crate::store::mailbox::spool::nonce_of;
 use crate::wire::row::request::{LeadAnswer, LeadRequest, SCHEMA, SpooledRequest};

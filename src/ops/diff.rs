@@ -3,7 +3,7 @@
 use crate::agents::{Ctx, Work, own_changes, place::worktree, who::lookup};
 use crate::domain::{Agent, Event, Oid, OperationId, What};
 use crate::error::{Code, Error, Remedy, Result};
-pub use crate::git::diff::{Detail, DiffSink, Filter};
+pub use crate::git::record::diff::{Detail, DiffSink, Filter};
 use crate::ops::agent_report::BaseReport;
 use crate::store::{files::layout, landing::spawn_commit};
 use crate::wire::output::path_text::PathText;

@@ -4,7 +4,7 @@ use crate::agents::Ctx;
 use crate::domain::judge::finding::verdict_word;
 use crate::domain::{Agent, Oid};
 use crate::error::Result;
-use crate::git::program::CommitSignature;
+use crate::git::repo::program::CommitSignature;
 use crate::ops::agent_report::rfc3339;
 use crate::store::ledger::audit::LostEvents;
 use crate::store::{landing::spawn_commit, ledger::audit};

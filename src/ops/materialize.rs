@@ -20,7 +20,7 @@ use crate::agents::{
 use crate::domain::{Agent, State, value::shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::layer::{is_opaque, is_whiteout};
-use crate::git::{WorktreeLayer, command};
+use crate::git::{WorktreeLayer, core::command};
 use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::store::files::{fsx, layout};
 use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, renameat_with, utimensat};

@@ -8,7 +8,7 @@ use crate::domain::boundary::scope::control_files;
 use crate::domain::work::role::DEFAULT_DENYLIST;
 use crate::domain::{Agent, AgentId, Event, Glob, Isolation, Oid, State, What};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::populate;
+use crate::git::worktree::populate;
 use crate::hosts;
 use crate::hosts::output::{Pieces, Shown};
 use crate::ops::agent_report::{self, AgentReport, EventReport, Reporter, rfc3339};

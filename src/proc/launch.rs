@@ -2,7 +2,7 @@
 //! take long.
 
 use crate::error::{Code, Error, Exit, Result};
-use crate::git::command::LOCAL_VARIABLES;
+use crate::git::core::command::LOCAL_VARIABLES;
 use crate::proc::AGENT_VARIABLES;
 use crate::system::{self, Handle};
 use rustix::process::{

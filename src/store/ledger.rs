@@ -21,8 +21,8 @@ use crate::domain::{
     Agent, AgentId, Event, Oid, OperationId, Stamp, State, What, value::redaction,
 };
 use crate::error::{Code, Error, Result};
-use crate::git::notes::{Batch, Put};
-use crate::git::{Commit, Repo, Tip, notes};
+use crate::git::record::notes::{Batch, Put};
+use crate::git::{Commit, Repo, Tip, record::notes};
 use crate::store::chain::{self, Chain};
 use crate::store::chain::{keep, remote_names};
 use crate::store::files::{layout, lock};

@@ -2,7 +2,7 @@ use super::{Fenced, said, script};
 use crate::support::agent::agent_command;
 use crate::support::{TestRepo, git_in, git_output};
 use git_agent::git::Repo;
-use git_agent::git::program::Version;
+use git_agent::git::repo::program::Version;
 use git_agent::store::hooks::{self, EVENTS, Route, Site};
 use serde_json::Value;
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use super::{at, noted, oid, open};
 use crate::support::{TestRepo, isolated};
 use git_agent::domain::life::event::What;
 use git_agent::domain::value::oid::Oid;
-use git_agent::git::{Repo, notes};
+use git_agent::git::{Repo, record::notes};
 use git_agent::store::ledger::Ledger;
 use git_agent::store::{chain::keep, files::layout};
 use std::collections::HashMap;

@@ -4,7 +4,7 @@ use crate::support::{TestRepo, git_in, git_output};
 use git_agent::domain::value::oid::Oid;
 use git_agent::error::Error;
 use git_agent::git::Repo;
-use git_agent::git::populate::{Populated, Request, populate};
+use git_agent::git::worktree::populate::{Populated, Request, populate};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -3,7 +3,7 @@ use crate::support::git_output;
 use git_agent::domain::value::oid::Oid;
 use git_agent::git::Repo;
 use git_agent::git::history::ancestry::Lineage;
-use git_agent::git::merge::{Stack, StackMerger};
+use git_agent::git::history::merge::{Stack, StackMerger};
 use git_agent::git::objects::{Identity, NewCommit};
 use serde_json::Value;
 use std::collections::BTreeSet;

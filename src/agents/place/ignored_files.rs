@@ -9,7 +9,7 @@ use crate::agents::context::{parallel, untrusted};
 use crate::domain::value::named::short_hex;
 use crate::domain::{Glob, RepoPath, Scope};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::command;
+use crate::git::core::command;
 use crate::store::files::{fsx, layout};
 use crate::system;
 use sha2::{Digest, Sha256};

@@ -10,7 +10,7 @@ use crate::agents::context::untrusted::WorktreeView;
 use crate::agents::place::worktree::AgentWorktree;
 use crate::domain::{ChangeKind, Oid, Quoted, value::shell};
 use crate::error::{Code, Result};
-use crate::git::salvage::{beside, write_admin, write_files_as_they_are, write_work};
+use crate::git::uncommitted::salvage::{beside, write_admin, write_files_as_they_are, write_work};
 use crate::git::uncommitted::{SeenWorktree, Trees};
 use crate::git::{Commit, uncommitted};
 use crate::store::chain::keep;

@@ -6,7 +6,7 @@ use crate::domain::{Agent, AgentId, Isolation, Oid, Slug, State, value::shell};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::admin_dir::{belongs_to, leads_to, named_by, stood_in_for};
 use crate::git::worktree::set_lock;
-use crate::git::{Repo, WorktreeLayer, populate};
+use crate::git::{Repo, WorktreeLayer, worktree::populate};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::files::{added, fsx, layout, leases};
 use crate::store::settings::{repository_settings, roles};

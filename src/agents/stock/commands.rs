@@ -12,7 +12,7 @@ use crate::domain::life::claim::Lease;
 use crate::domain::settings::repository_settings::HookMoment;
 use crate::domain::{Agent, AgentId};
 use crate::error::{Code, Error, Result};
-use crate::git::command::WHOLE_INDEX;
+use crate::git::core::command::WHOLE_INDEX;
 use crate::git::files::separate::separate;
 use crate::proc::sandbox::Plan;
 use crate::proc::supervisor::TreeBounds;

@@ -9,7 +9,7 @@ use crate::agents::stock::pool::{self, Slot};
 use crate::agents::work::uncommitted::look;
 use crate::domain::Oid;
 use crate::error::{IoContext, Result};
-use crate::git::{NewWorktree, command};
+use crate::git::{NewWorktree, core::command};
 use crate::hosts::WORKTREE_DIR;
 use crate::store::files::{added, layout, lock};
 use crate::wire::row::journal::SlotRecord;

@@ -19,7 +19,7 @@ use crate::domain::work::prompt::Brief;
 use crate::domain::work::task::TaskOptions;
 use crate::domain::{Agent, AgentId, Glob, Oid, Role, Task, value::redaction};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::{Repo, populate};
+use crate::git::{Repo, worktree::populate};
 use crate::hosts;
 use crate::store::settings::{repository_settings, roles};
 use crate::store::{files::layout, landing::spawn_commit};

@@ -11,7 +11,7 @@ use crate::domain::{
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::Spellings;
-use crate::git::tree::Entry;
+use crate::git::core::tree::Entry;
 use crate::hosts;
 use crate::store::chain::facts::Facts;
 use crate::store::{Ledger, files::layout, landing::spawn_commit};

@@ -9,7 +9,7 @@ use crate::domain::value::named::hex;
 use crate::domain::work::bundle::{FILES, PROGRESS, SPEC};
 use crate::domain::{Agent, Isolation, Oid};
 use crate::error::{IoContext, Result};
-use crate::git::tree::{Entry, FILE};
+use crate::git::core::tree::{Entry, FILE};
 use crate::git::{Identity, NewCommit, Repo, WorktreeLayer};
 use crate::store::{chain::keep, files::layout, landing::spawn_commit};
 use crate::wire::row::policy::Policy;

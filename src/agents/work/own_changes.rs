@@ -16,7 +16,7 @@ use crate::agents::work::{Work, merge_of_trees, new_work, uncommitted};
 use crate::domain::{Agent, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
-use crate::git::merge::Merge;
+use crate::git::history::merge::Merge;
 use crate::store::landing::landed;
 use crate::store::landing::replay::goes_on_from;
 use crate::store::landing::spawn_commit;

@@ -6,43 +6,18 @@
 //! that no depth of nesting is too much.
 
 use super::index::Index;
-use super::{Content, canonical_mode, kind_of};
+use super::{Content, Directory, Item, canonical_mode, kind_of};
 use crate::domain::{Change, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::Repo;
+use crate::git::core::tree;
 use crate::git::history::gained::{Shallow, incomplete_history};
 use crate::git::objects::{RepeatedTrees, malformed};
 use crate::git::repo::{failed, from_git2, to_git2};
-use crate::git::tree;
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// A path as long as this, in bytes, cannot be opened (`PATH_MAX`).
 const LONGEST_PATH: usize = 4096;
-
-/// A directory on the new side.
-#[derive(Clone, Debug)]
-pub(super) enum Directory {
-    /// There is none.
-    Absent,
-    /// A tree object.
-    Tree(Oid),
-    /// One that is checked, with all that is below it.
-    CheckedTree(Oid),
-    /// Entries of the index, and its cached tree if it has one.
-    Index { entries: Range<usize>, cached: Option<usize> },
-}
-
-/// One name in a directory of the new side.
-#[derive(Clone, Debug)]
-pub(super) enum Item {
-    File(Content),
-    Directory {
-        /// The tree, where it is known without looking inside.
-        oid: Option<Oid>,
-        directory: Directory,
-    },
-}
 
 /// A directory that differs, or may.
 struct OpenDirectory {

@@ -10,7 +10,7 @@ use crate::domain::{Oid, RepoPath};
 use crate::error::Result;
 use crate::git::files::untrusted;
 use crate::git::repo::failed;
-use crate::git::{Repo, tree};
+use crate::git::{Repo, core::tree};
 use std::collections::hash_map::{Entry, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -7,15 +7,14 @@
 //! The cached trees are believed: `git commit` believes them too, and writes the tree they name.
 
 mod rewrite;
+mod write_tree;
 
 use crate::domain::Oid;
 use crate::domain::paths::path::split_once;
-use crate::git::changes::compare::{Directory, Item};
-use crate::git::changes::index_tree::{self, CachedTree};
-use crate::git::changes::{Content, canonical_mode};
+use crate::git::changes::{Content, Directory, Item, canonical_mode};
+use crate::git::core::tree::{self, EXECUTABLE, FILE, SYMLINK};
 use crate::git::files::separate::is_past;
 use crate::git::files::untrusted;
-use crate::git::tree::{self, EXECUTABLE, FILE, SYMLINK};
 pub(in crate::git) use rewrite::{Edits, Rewritten};
 use rustix::fs::{FileType, Stat};
 use sha1::{Digest, Sha1};
@@ -24,6 +23,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use write_tree::CachedTree;
 
 const HEADER: usize = 12;
 /// Stat data, oid and flags; the path follows.
@@ -46,7 +46,7 @@ pub(in crate::git) struct Index {
     file: usize,
     pub(super) entries: Vec<IndexEntry>,
     /// Cached trees, parents before children; the first is the top.
-    pub(super) trees: Vec<CachedTree>,
+    trees: Vec<CachedTree>,
     /// The blobs that it names besides: sides of conflicts, resolved or not, and what is only intended.
     pub(super) besides: Vec<Oid>,
     /// Whether there is more to it than paths with their content: an entry that is unmerged, to be passed
@@ -138,7 +138,7 @@ impl Index {
         skip: usize,
         is_believed: impl Fn(&[u8]) -> bool,
     ) -> Vec<(&[u8], Item)> {
-        let children = |tree| index_tree::cached_children(&self.bytes, &self.trees, tree);
+        let children = |tree| write_tree::cached_children(&self.bytes, &self.trees, tree);
         let children = cached.map(children).unwrap_or_default();
         let mut names = Vec::new();
         let mut at = entries.start;
@@ -279,9 +279,9 @@ impl Index {
             let body = at + 8..(at + 8).checked_add(length).filter(|&after| after <= end)?;
             at = body.end;
             match signature {
-                b"TREE" => self.trees = index_tree::cached_tree_ids(&self.bytes, body)?,
+                b"TREE" => self.trees = write_tree::cached_tree_ids(&self.bytes, body)?,
                 // What was resolved, the untracked cache, the file system monitor: not where entries are.
-                b"REUC" => self.besides.extend(index_tree::resolved_blobs(self.bytes.get(body)?)?),
+                b"REUC" => self.besides.extend(write_tree::resolved_blobs(self.bytes.get(body)?)?),
                 b"UNTR" | b"FSMN" => {}
                 // A lower-case letter says that a reader must know it (`link`, `sdir`).
                 [first, ..] if !first.is_ascii_uppercase() => return None,
@@ -534,7 +534,7 @@ fn tree_of(bytes: &[u8], end: usize) -> Option<Oid> {
         let body: Range<usize> = at + 8..(at + 8).checked_add(length).filter(|&to| to <= end)?;
         at = body.end;
         if signature == b"TREE" {
-            found = index_tree::cached_tree_ids(bytes, body)?.first()?.valid;
+            found = write_tree::cached_tree_ids(bytes, body)?.first()?.valid;
         } else if !signature.first()?.is_ascii_uppercase() {
             return None;
         }

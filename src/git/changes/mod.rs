@@ -11,7 +11,7 @@
 //! - `history`: commits, one by one.
 //!
 //! `walk` finds in a worktree what its index cannot prove to be unchanged, `plain` tells of those files what needs no git,
-//! `touched` names the files; `index_tree` makes the tree that `git write-tree` would make of an index.
+//! `touched` names the files; `index::write_tree` makes the tree that `git write-tree` would make of an index.
 //!
 //! Index and commits go through one walk, `compare`, that skips equal subtrees and takes several
 //! parents: a path counts as changed when it differs from all of them, so that a merge is not blamed
@@ -24,16 +24,16 @@ pub mod gitlinks;
 mod glance;
 pub mod ignore;
 mod index;
-mod index_tree;
 mod plain;
 mod staged;
 mod walk;
 
 pub(in crate::git) use crate::domain::paths::change::Content;
 use crate::domain::{ChangeKind, Oid};
-use crate::git::changes::compare::{Directory, Item};
 use crate::git::changes::index::known_tree;
-use crate::git::tree::{self, FILE};
+use crate::git::core::tree::{self, FILE};
+use std::ops::Range;
+
 pub use glance::{Glance, Touched, glance, touched};
 pub use ignore::Spellings;
 pub use index::{CHECKSUM, hash_at_end};
@@ -42,6 +42,30 @@ pub(in crate::git) use plain::{NextContent, PlainFiles};
 pub(in crate::git) use staged::{Asked, own_in_merge, passed_over, status, uncover};
 pub use staged::{Staging, all_worktree_changes, worktree_changes};
 pub(in crate::git) use walk::{Listed, TouchedEntries, Walk, names_may_differ};
+
+/// A directory on the new side.
+#[derive(Clone, Debug)]
+enum Directory {
+    /// There is none.
+    Absent,
+    /// A tree object.
+    Tree(Oid),
+    /// One that is checked, with all that is below it.
+    CheckedTree(Oid),
+    /// Entries of the index, and its cached tree if it has one.
+    Index { entries: Range<usize>, cached: Option<usize> },
+}
+
+/// One name in a directory of the new side.
+#[derive(Clone, Debug)]
+enum Item {
+    File(Content),
+    Directory {
+        /// The tree, where it is known without looking inside.
+        oid: Option<Oid>,
+        directory: Directory,
+    },
+}
 
 /// How one file became another; `None` when it did not.
 fn kind_of(old: Option<Content>, new: Option<Content>) -> Option<ChangeKind> {

@@ -9,7 +9,7 @@ use crate::git::changes::kind_of;
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
 use crate::git::worktree::view::WorktreeView;
-use crate::git::{Repo, command, tree};
+use crate::git::{Repo, core::command, core::tree};
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;

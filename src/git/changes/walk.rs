@@ -8,7 +8,7 @@ use super::index::{Index, Written};
 use super::plain::PlainFiles;
 use crate::domain::paths::path::split_once;
 use crate::error::Result;
-use crate::git::{Repo, pool};
+use crate::git::{Repo, core::pool};
 use crate::system;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;

@@ -8,7 +8,7 @@
 use super::{Setting, settings_of};
 use crate::error::Result;
 use crate::git::repo::failed;
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use std::path::Path;
 use std::process::Command;
 

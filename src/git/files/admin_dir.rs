@@ -1,6 +1,8 @@
 //! What a worktree and its admin directory say of each other, read as data (gitrepository-layout(5): `gitdir`, `locked`).
 
 use super::untrusted;
+use crate::domain::value::shell;
+use crate::error::{Code, Error, Result};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -109,6 +111,75 @@ pub(in crate::git) fn read_admin_dir(admin: &Path) -> Option<Worktree> {
         path: path.parent()?.to_owned(),
         lock_reason: untrusted::text(admin, "locked").map(|reason| reason.trim_end().to_owned()),
     })
+}
+
+/// As [`untrusted::require_openable`], for the git dir of the worktree that a directory is in, if any.
+///
+/// # Errors
+/// As [`untrusted::require_openable`].
+pub fn require_openable_above(directory: &Path) -> Result<()> {
+    top_above(directory).map_or(Ok(()), |top| untrusted::require_openable(&git_dir_of(&top)))
+}
+
+/// Checks that the worktree which a directory is in leads to the repository around it, if that has linked it: an agent can
+/// put a repository of its own in the place of its worktree's `.git`, and its hooks and settings would be obeyed.
+///
+/// # Errors
+/// `repo-corrupt`, naming the worktree.
+pub fn require_linked_as_known(directory: &Path) -> Result<()> {
+    let Some(top) = top_above(directory) else {
+        return Ok(());
+    };
+    let mut around = top.ancestors().skip(1).map(|above| above.join(".git"));
+    let Some(around) = around.find(|git_dir| git_dir.is_dir()) else {
+        return Ok(());
+    };
+    if fs::canonicalize(git_dir_of(&top)).is_ok_and(|git_dir| git_dir.starts_with(&around)) {
+        return Ok(());
+    }
+    let leads_here = |admin: &Path| {
+        // A clone leads nowhere else, as long as it says whose it is.
+        if has_own_repository(admin) && leads_to(&top, admin) {
+            return false;
+        }
+        let pointer = untrusted::text(admin, "gitdir").map(|text| admin.join(text.trim_end()));
+        let linked = pointer.and_then(|pointer| fs::canonicalize(pointer.parent()?).ok());
+        linked.is_some_and(|linked| linked == top)
+    };
+    // A directory that this repository never linked is a project of its own that happens to lie
+    // inside of it.
+    let admins = around.join("worktrees");
+    let is_linked = untrusted::names(&admins).iter().any(|name| leads_here(&admins.join(name)));
+    if !is_linked {
+        return Ok(());
+    }
+    let shown = top.display();
+    let what = format!("the .git of the worktree {shown} does not lead to its repository");
+    let outside = shell::path(around.parent().unwrap_or(&around));
+    let word = shell::path(&top);
+    Err(Error::new(Code::RepoCorrupt, what).hint(format!(
+        "to see what is there, run ls -l {word}/.git; to lead it back, move that away and run git -C {outside} worktree repair {word}"
+    )))
+}
+
+/// The worktree that a directory is in, or what looks like one.
+fn top_above(directory: &Path) -> Option<PathBuf> {
+    let directory = fs::canonicalize(directory).ok()?;
+    let is_top = |top: &&Path| fs::symlink_metadata(top.join(".git")).is_ok();
+    directory.ancestors().find(is_top).map(Path::to_owned)
+}
+
+/// Where the `.git` of a worktree leads.
+fn git_dir_of(top: &Path) -> PathBuf {
+    let pointer = untrusted::text(top, ".git");
+    let git_dir = pointer.as_deref().and_then(|text| text.strip_prefix("gitdir: "));
+    top.join(git_dir.map_or(".git", str::trim_end))
+}
+
+/// The git dir of the worktree that a directory is in, whether or not it can be opened.
+pub(in crate::git) fn git_dir_above(directory: &Path) -> Option<PathBuf> {
+    let git_dir = git_dir_of(&top_above(directory)?);
+    git_dir.join("HEAD").exists().then_some(git_dir)
 }
 
 /// Takes `.` and `..` out of an absolute path without asking the file system.

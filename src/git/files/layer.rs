@@ -19,11 +19,11 @@
 //!
 //! An agent writes that directory, so it is data: no link is followed, and what no overlay mount of ours writes is refused.
 
-use super::untrusted;
+use super::untrusted::{self, is_whiteout_device};
 use crate::domain::value::named::hex;
 use crate::domain::{Oid, value::shell};
 use crate::error::{Code, Error, GitPlace, IoContext, Remedy, Result};
-use crate::git::pool;
+use crate::git::core::pool;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -410,11 +410,6 @@ pub fn is_whiteout(place: &Path, found: &Metadata) -> Result<bool> {
         require_plain(place)?;
     }
     Ok(false)
-}
-
-/// Whether this is the device by which an upper directory says that nothing is there.
-pub(in crate::git) fn is_whiteout_device(found: &Metadata) -> bool {
-    found.file_type().is_char_device() && found.rdev() == 0
 }
 
 /// Refuses attributes that no overlay mount of ours writes: by them a name stands for another file or for none.

@@ -5,9 +5,7 @@
 
 use crate::domain::value::shell;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::files::admin_dir::{has_own_repository, leads_to};
-use crate::git::files::layer::is_whiteout_device;
-use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
+use crate::git::core::tree::{EXECUTABLE, FILE, SYMLINK};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, mkdirat, openat, readlinkat, renameat, statat, symlinkat,
     unlinkat,
@@ -18,7 +16,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use walkdir::WalkDir;
 
@@ -407,75 +405,6 @@ fn require_shared(common_dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// As [`require_openable`], for the git dir of the worktree that a directory is in, if any.
-///
-/// # Errors
-/// As [`require_openable`].
-pub fn require_openable_above(directory: &Path) -> Result<()> {
-    top_above(directory).map_or(Ok(()), |top| require_openable(&git_dir_of(&top)))
-}
-
-/// Checks that the worktree which a directory is in leads to the repository around it, if that has linked it: an agent can
-/// put a repository of its own in the place of its worktree's `.git`, and its hooks and settings would be obeyed.
-///
-/// # Errors
-/// `repo-corrupt`, naming the worktree.
-pub fn require_linked_as_known(directory: &Path) -> Result<()> {
-    let Some(top) = top_above(directory) else {
-        return Ok(());
-    };
-    let mut around = top.ancestors().skip(1).map(|above| above.join(".git"));
-    let Some(around) = around.find(|git_dir| git_dir.is_dir()) else {
-        return Ok(());
-    };
-    if fs::canonicalize(git_dir_of(&top)).is_ok_and(|git_dir| git_dir.starts_with(&around)) {
-        return Ok(());
-    }
-    let leads_here = |admin: &Path| {
-        // A clone leads nowhere else, as long as it says whose it is.
-        if has_own_repository(admin) && leads_to(&top, admin) {
-            return false;
-        }
-        let pointer = text(admin, "gitdir").map(|text| admin.join(text.trim_end()));
-        let linked = pointer.and_then(|pointer| fs::canonicalize(pointer.parent()?).ok());
-        linked.is_some_and(|linked| linked == top)
-    };
-    let linked = fs::read_dir(around.join("worktrees"));
-    // A directory that this repository never linked is a project of its own that happens to lie
-    // inside of it.
-    let is_linked = linked.into_iter().flatten().flatten().any(|at| leads_here(&at.path()));
-    if !is_linked {
-        return Ok(());
-    }
-    let shown = top.display();
-    let what = format!("the .git of the worktree {shown} does not lead to its repository");
-    let outside = shell::path(around.parent().unwrap_or(&around));
-    let word = shell::path(&top);
-    Err(Error::new(Code::RepoCorrupt, what).hint(format!(
-        "to see what is there, run ls -l {word}/.git; to lead it back, move that away and run git -C {outside} worktree repair {word}"
-    )))
-}
-
-/// The worktree that a directory is in, or what looks like one.
-fn top_above(directory: &Path) -> Option<PathBuf> {
-    let directory = fs::canonicalize(directory).ok()?;
-    let is_top = |top: &&Path| fs::symlink_metadata(top.join(".git")).is_ok();
-    directory.ancestors().find(is_top).map(Path::to_owned)
-}
-
-/// Where the `.git` of a worktree leads.
-fn git_dir_of(top: &Path) -> PathBuf {
-    let pointer = text(top, ".git");
-    let git_dir = pointer.as_deref().and_then(|text| text.strip_prefix("gitdir: "));
-    top.join(git_dir.map_or(".git", str::trim_end))
-}
-
-/// The git dir of the worktree that a directory is in, whether or not it can be opened.
-pub(in crate::git) fn git_dir_above(directory: &Path) -> Option<PathBuf> {
-    let git_dir = git_dir_of(&top_above(directory)?);
-    git_dir.join("HEAD").exists().then_some(git_dir)
-}
-
 /// Checks that a file, if there is one, is a regular file or a directory, and not longer than a limit.
 ///
 /// # Errors
@@ -494,6 +423,11 @@ pub(in crate::git) fn require_regular(path: &Path, limit: u64) -> Result<()> {
     let word = shell::path(path);
     let what = format!("{} {what}", path.display());
     Err(Error::new(Code::RepoCorrupt, what).hint(format!("to see what it is, run ls -l {word}")))
+}
+
+/// Whether this is the device by which an upper directory says that nothing is there.
+pub(super) fn is_whiteout_device(found: &Metadata) -> bool {
+    found.file_type().is_char_device() && found.rdev() == 0
 }
 
 /// As [`require_regular`], for a file of a worktree, which may be an upper directory: opening what says there that a file is gone fails

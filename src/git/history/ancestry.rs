@@ -8,8 +8,8 @@ use super::gained::{incomplete_history, shallow_parents_absent};
 use crate::domain::Oid;
 use crate::domain::paths::path::Quoted;
 use crate::error::{Code, Error, Result};
-use crate::git::tree::{DIRECTORY, Entry, GITLINK};
-use crate::git::{Repo, command};
+use crate::git::core::tree::{DIRECTORY, Entry, GITLINK};
+use crate::git::{Repo, core::command};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::process::Command;
 

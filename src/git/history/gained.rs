@@ -7,7 +7,7 @@
 
 use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use gix::commitgraph::Graph;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 

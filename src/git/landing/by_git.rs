@@ -15,9 +15,9 @@ use crate::git::changes::{StatData, stat_data};
 use crate::git::files::separate::wait_for_another_time;
 use crate::git::files::untrusted;
 use crate::git::landing::interrupted::LandingNote;
+use crate::git::landing::steps::Way;
 use crate::git::landing::{Checkout, refresh_by};
-use crate::git::tree::GITLINK;
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use rustix::fs::{AtFlags, FileType, Stat};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -31,57 +31,6 @@ pub(super) const LONGEST: u64 = 1 << 30;
 
 /// What an index holds, by path.
 type Staged = BTreeMap<Vec<u8>, Content>;
-
-/// A way from one tree to another, each named by itself or by its commit.
-pub(super) struct Way<'r> {
-    repo: &'r Repo,
-    names: (Oid, Oid),
-    trees: (Oid, Oid),
-    changes: Vec<Change>,
-}
-
-impl<'r> Way<'r> {
-    /// From a commit to a tree, or to the commit that holds it.
-    pub(super) fn between(repo: &'r Repo, old: Oid, new: Oid, new_tree: Oid) -> Result<Way<'r>> {
-        let old_tree = repo.tree_of(old)?;
-        Way::of(repo, (old, new), (old_tree, new_tree))
-    }
-
-    pub(super) fn of(repo: &'r Repo, names: (Oid, Oid), trees: (Oid, Oid)) -> Result<Way<'r>> {
-        Ok(Way { repo, names, trees, changes: repo.tree_changes(&[trees.0], trees.1)? })
-    }
-
-    /// What is left of it where these files are as they should be already.
-    fn after<'f>(&self, files: impl Iterator<Item = &'f Difference>) -> Result<Option<Way<'r>>> {
-        let (old, new) = self.trees;
-        let reached = self.repo.tree_after(old, files)?;
-        // The target keeps its name, so that a commit is still named to git as a commit; only the
-        // start is a bare tree from now on.
-        let rest = |old| Way::of(self.repo, (old, self.names.1), (old, new));
-        reached.map(rest).transpose()
-    }
-
-    /// The words that let git move index and files.
-    fn read_tree(&self) -> [String; 5] {
-        let [name, merge, update] = ["read-tree", "-m", "-u"].map(str::to_owned);
-        let (old, new) = self.names;
-        [name, merge, update, old.to_hex(), new.to_hex()]
-    }
-
-    /// The repository.
-    pub(super) fn repo(&self) -> &'r Repo {
-        self.repo
-    }
-
-    /// What differs, submodules aside: those are directories of their own.
-    pub(super) fn files(&self) -> Result<Vec<Difference>> {
-        let (old, new) = self.trees;
-        let mut files = self.repo.differences(old, new)?;
-        let is_file = |side: Option<Content>| side.is_none_or(|(mode, _)| mode != GITLINK);
-        files.retain(|file| is_file(file.old) && is_file(file.new));
-        Ok(files)
-    }
-}
 
 /// After so many files that cannot be written, no more are tried: each may be a question to a server that does not answer.
 const MOST_FAILED: usize = 32;
@@ -169,7 +118,7 @@ impl Checkout {
         rehearsal.arg("--dry-run");
         // The new tree may exist only in scratch objects that have not been stored yet: a dry run
         // stores nothing.
-        way.repo.redirect_objects(&mut rehearsal);
+        way.repo().redirect_objects(&mut rehearsal);
         if command::finish(&mut rehearsal)?.status.success() {
             return Ok(());
         }
@@ -279,7 +228,7 @@ impl Checkout {
         // All new files go before the first old one returns: on a full disk that is what makes
         // room, and a directory may stand where a file was.
         for file in &files {
-            self.remove_begun(way.repo, &file.path, file.new, index)?;
+            self.remove_begun(way.repo(), &file.path, file.new, index)?;
         }
         // A path with an old side that had no file before was deleted by the user, and stays so.
         let was_there = |file: &&Difference| file.old.is_some() && before.contains_key(&file.path);

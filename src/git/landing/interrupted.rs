@@ -19,8 +19,8 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::retry_if_pruned;
 use crate::git::files::lock_file::{NOTES, is_same_file};
-use crate::git::landing::by_git::Way;
 use crate::git::landing::plain_files::beside;
+use crate::git::landing::steps::Way;
 use crate::git::landing::{Checkout, PAUSE};
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -243,7 +243,7 @@ impl Checkout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::git::command;
+    use crate::git::core::command;
 
     #[test]
     fn a_note_that_was_cleared_up_while_it_was_waited_for_is_made_anew() {

@@ -7,7 +7,7 @@ use crate::domain::{Change, ChangeKind, Quoted, value::shell};
 use crate::error::{Code, Error, ErrorFacts, IoContext, Remedy, Result};
 use crate::git::WorktreeLayer;
 use crate::git::changes::{Asked, passed_over, status};
-use crate::git::command;
+use crate::git::core::command;
 use crate::git::files::lock_file::{LockFile, is_same_file};
 use crate::git::files::untrusted;
 use std::collections::BTreeSet;

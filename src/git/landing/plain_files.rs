@@ -9,13 +9,13 @@ use crate::domain::paths::path::{split_name, split_once};
 use crate::error::{IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::{Content, StatData, stat_data};
+use crate::git::core::tree::{EXECUTABLE, FILE, SYMLINK};
 use crate::git::files::separate::{TICK, is_past};
 use crate::git::landing::Checkout;
-use crate::git::landing::precheck::{Above, IndexSnapshot, PathState, Precheck, stat_at};
-use crate::git::landing::steps::{PathStep, Steps};
+use crate::git::landing::precheck::{Above, IndexSnapshot, Precheck, stat_at};
+use crate::git::landing::steps::{PathState, PathStep, Steps};
 use crate::git::objects::blob_name;
-use crate::git::populate::are_plain;
-use crate::git::tree::{EXECUTABLE, FILE, SYMLINK};
+use crate::git::worktree::populate::are_plain;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, renameat, statat, symlinkat,
     unlinkat,

@@ -6,14 +6,14 @@
 //! copy of the index. Every other doubt is one, and git's own rehearsal says what it is about.
 
 use super::Checkout;
-use super::steps::{PathStep, Steps};
+use super::steps::{PathState, PathStep, Steps};
 use crate::domain::Oid;
 use crate::domain::paths::path::split_name;
 use crate::error::{Error, IoContext, Result};
 use crate::git::changes::{Content, Edits, Rewritten, StatData, Written, stat_data};
 use crate::git::files::separate::TICK;
 use crate::git::files::untrusted;
-use crate::git::{Repo, command, pool};
+use crate::git::{Repo, core::command, core::pool};
 use crate::system;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, statat};
 use rustix::io::Errno;
@@ -28,21 +28,6 @@ use std::path::Path;
 /// Settings under which a worktree is not simply what its index says.
 const SPECIAL: [&str; 4] =
     ["core.sparseCheckout", "core.splitIndex", "index.sparse", "core.ignoreCase"];
-
-/// What there is where a step goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PathState {
-    /// Nothing.
-    Free,
-    /// The old content.
-    Old,
-    /// The new content, of which the index does not know yet.
-    New,
-    /// The index says what it should: its file does not matter, as with git.
-    AlreadyStaged,
-    /// Something whose content was not looked at.
-    Unknown,
-}
 
 /// An index that says nothing but which path holds what.
 pub(super) struct IndexSnapshot(Written);
@@ -332,7 +317,7 @@ pub(in crate::git) fn copy_with_time(index: &Path, copy: &Path) -> Result<File> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::git::command;
+    use crate::git::core::command;
 
     #[test]
     fn a_step_fits_where_the_index_holds_its_old_side_and_room_for_its_path() {

@@ -1,13 +1,13 @@
-//! The paths at which two trees differ, where they are few and plain files: what going from one to the other
-//! does at each of them.
+//! From one tree to another: the paths at which they differ, and, where those are few and plain files, what going from one to
+//! the other does at each of them.
 
+use crate::domain::paths::change::Difference;
 use crate::domain::paths::path::directories;
-use crate::domain::{Oid, RepoPath};
+use crate::domain::{Change, Oid, RepoPath};
 use crate::error::Result;
 use crate::git::Repo;
 use crate::git::changes::{Content, Edits, canonical_mode};
-use crate::git::landing::precheck::PathState;
-use crate::git::tree::{DIRECTORY, Entry, GITLINK, order};
+use crate::git::core::tree::{DIRECTORY, Entry, GITLINK, order};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More paths than this are left to git.
@@ -17,6 +17,75 @@ pub(in crate::git) const FEW: usize = 500;
 const IGNORED: &[u8] = b".gitignore";
 const ATTRIBUTES: &[u8] = b".gitattributes";
 
+/// A way from one tree to another, each named by itself or by its commit.
+pub(super) struct Way<'r> {
+    repo: &'r Repo,
+    pub(super) names: (Oid, Oid),
+    pub(super) trees: (Oid, Oid),
+    pub(super) changes: Vec<Change>,
+}
+
+impl<'r> Way<'r> {
+    /// From a commit to a tree, or to the commit that holds it.
+    pub(super) fn between(repo: &'r Repo, old: Oid, new: Oid, new_tree: Oid) -> Result<Way<'r>> {
+        let old_tree = repo.tree_of(old)?;
+        Way::of(repo, (old, new), (old_tree, new_tree))
+    }
+
+    pub(super) fn of(repo: &'r Repo, names: (Oid, Oid), trees: (Oid, Oid)) -> Result<Way<'r>> {
+        Ok(Way { repo, names, trees, changes: repo.tree_changes(&[trees.0], trees.1)? })
+    }
+
+    /// What is left of it where these files are as they should be already.
+    pub(super) fn after<'f>(
+        &self,
+        files: impl Iterator<Item = &'f Difference>,
+    ) -> Result<Option<Way<'r>>> {
+        let (old, new) = self.trees;
+        let reached = self.repo.tree_after(old, files)?;
+        // The target keeps its name, so that a commit is still named to git as a commit; only the
+        // start is a bare tree from now on.
+        let rest = |old| Way::of(self.repo, (old, self.names.1), (old, new));
+        reached.map(rest).transpose()
+    }
+
+    /// The words that let git move index and files.
+    pub(super) fn read_tree(&self) -> [String; 5] {
+        let [name, merge, update] = ["read-tree", "-m", "-u"].map(str::to_owned);
+        let (old, new) = self.names;
+        [name, merge, update, old.to_hex(), new.to_hex()]
+    }
+
+    /// The repository.
+    pub(super) fn repo(&self) -> &'r Repo {
+        self.repo
+    }
+
+    /// What differs, submodules aside: those are directories of their own.
+    pub(super) fn files(&self) -> Result<Vec<Difference>> {
+        let (old, new) = self.trees;
+        let mut files = self.repo.differences(old, new)?;
+        let is_file = |side: Option<Content>| side.is_none_or(|(mode, _)| mode != GITLINK);
+        files.retain(|file| is_file(file.old) && is_file(file.new));
+        Ok(files)
+    }
+}
+
+/// What there is where a step goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathState {
+    /// Nothing.
+    Free,
+    /// The old content.
+    Old,
+    /// The new content, of which the index does not know yet.
+    New,
+    /// The index says what it should: its file does not matter, as with git.
+    AlreadyStaged,
+    /// Something whose content was not looked at.
+    Unknown,
+}
+
 /// What becomes of one path.
 #[derive(Debug)]
 pub(super) struct PathStep {
@@ -25,7 +94,7 @@ pub(super) struct PathStep {
     pub(super) new: Option<Content>,
 }
 
-/// A way from one tree to another.
+/// A way between trees that differ at few plain files.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     /// In the order of their paths.
@@ -175,7 +244,7 @@ fn is_plain(path: &[u8], pair: Pair) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::git::tree::EXECUTABLE;
+    use crate::git::core::tree::EXECUTABLE;
 
     #[test]
     fn directories_that_come_go_or_give_way_are_told() {

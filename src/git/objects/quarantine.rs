@@ -21,7 +21,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::untrusted;
 use crate::git::objects::malformed;
 use crate::git::repo::{failed, from_git2};
-use crate::git::{Repo, command, tree};
+use crate::git::{Repo, core::command, core::tree};
 use crate::system::{self, ResourceLimits};
 use rustix::fs::{AtFlags, CWD, linkat};
 use std::collections::{HashMap, HashSet};

@@ -9,7 +9,7 @@ use super::last_trailer;
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::repo::{failed, from_git2, to_git2};
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use gix::objs::Kind;
 use std::borrow::Cow;
 use std::collections::HashSet;

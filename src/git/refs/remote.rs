@@ -7,7 +7,7 @@
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::files::lock_file::{self, ChildLocks};
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 use std::time::Instant;

@@ -6,7 +6,7 @@ use crate::domain::value::shell;
 use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::files::admin_dir::admin_dir_of_clone;
-use crate::git::files::untrusted;
+use crate::git::files::{admin_dir, untrusted};
 use git2::{ErrorCode, RepositoryOpenFlags};
 use std::ffi::OsStr;
 use std::fs;
@@ -50,10 +50,10 @@ impl Repo {
     /// # Errors
     /// `repo-not-found`, `repo-unsafe-owner`, `repo-unsupported-format`, `main-worktree-gone`.
     pub fn from_env() -> Result<Repo> {
-        untrusted::require_openable_above(Path::new("."))?;
+        admin_dir::require_openable_above(Path::new("."))?;
         // Before libgit2 reads anything: what a `.git` file leads to is a configuration that would
         // be obeyed.
-        untrusted::require_linked_as_known(Path::new("."))?;
+        admin_dir::require_linked_as_known(Path::new("."))?;
         let inner = git2::Repository::open_from_env()
             .map_err(|error| refusal(error, "the current directory", git_dir_of_env()))?;
         Repo::wrap(inner)
@@ -65,7 +65,7 @@ impl Repo {
     /// # Errors
     /// As [`Repo::from_env`].
     pub fn open(path: &Path) -> Result<Repo> {
-        untrusted::require_openable_above(path)?;
+        admin_dir::require_openable_above(path)?;
         // A clone's own settings are the agent's to write, so the repository it came from is opened
         // instead.
         if let Some(shared) = fs::canonicalize(path).ok().and_then(|path| admin_dir_of_clone(&path))
@@ -173,7 +173,7 @@ fn git_dir_of_env() -> Option<PathBuf> {
 }
 
 fn git_dir_above(path: &Path) -> Option<PathBuf> {
-    untrusted::git_dir_above(path).or_else(|| git2::Repository::discover_path(path, NOWHERE).ok())
+    admin_dir::git_dir_above(path).or_else(|| git2::Repository::discover_path(path, NOWHERE).ok())
 }
 
 fn shown(path: &Path) -> String {

@@ -10,7 +10,7 @@ use super::open;
 use crate::domain::Oid;
 use crate::error::{IoContext, Result};
 use crate::git::files::untrusted;
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

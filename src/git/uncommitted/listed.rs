@@ -5,7 +5,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Repo;
 use crate::git::changes::ignore::{ATTRIBUTES_FILES, IGNORE_FILES, Rules, blocking_file};
 use crate::git::changes::{Content, Index, NextContent, PlainFiles};
-use crate::git::command::{self, Running, feed_paths};
+use crate::git::core::command::{self, Running, feed_paths};
 use crate::git::files::admin_dir::STAND_IN;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;

@@ -13,6 +13,7 @@ mod base;
 mod fingerprint;
 mod layer;
 mod listed;
+pub mod salvage;
 
 use crate::domain::Oid;
 use crate::domain::paths::path::directory_with_slash;
@@ -20,14 +21,14 @@ use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::changes::gitlinks::{self, NestedPlace};
 use crate::git::changes::ignore::Rules;
 use crate::git::changes::{Index, TouchedEntries, Walk, Written, names_may_differ};
+use crate::git::core::pool::threads;
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::untrusted;
-use crate::git::pool::threads;
 use crate::git::uncommitted::listed::{
     UnwritableFiles, bring_up_to_date, update_files, write_files,
 };
 use crate::git::worktree::view::{WorktreeView, sparse_words_at};
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 pub use base::index_of_copies;
 use fingerprint::LayerFingerprint;
 pub use fingerprint::{

@@ -12,7 +12,7 @@ use crate::error::{Code, Error, IoContext, Result};
 use crate::git::config::quoted;
 use crate::git::files::untrusted;
 use crate::git::objects::Identity;
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, RenameFlags, mkdirat, openat, renameat, renameat_with, unlinkat,
 };

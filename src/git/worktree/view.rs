@@ -20,7 +20,7 @@ use crate::git::files::admin_dir::SHARED_INDEX;
 use crate::git::files::layer::WorktreeLayer;
 use crate::git::files::temporary::TemporaryDirectory;
 use crate::git::files::untrusted;
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;

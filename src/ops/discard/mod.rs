@@ -20,7 +20,7 @@
 //! Why nothing is lost: until step 5 every file is on disk. From step 1 on no process can open anything by the path that the
 //! agent was given, because it does not exist; only a process that stands inside or holds a file open still could write, and
 //! of those, ours hold `live.lock` and are refused. A file that git does not see at all is found by walking the disk
-//! ([`crate::git::salvage::beside`]) and is a refusal. Line ends and filters are stored as committing
+//! ([`crate::git::uncommitted::salvage::beside`]) and is a refusal. Line ends and filters are stored as committing
 //! would; files that git ignores are kept with `--with-ignored`
 //! alone, and named in the report otherwise.
 //!

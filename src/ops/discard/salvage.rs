@@ -7,7 +7,7 @@ use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
 use crate::git::history::ancestry::Keepable;
-use crate::git::salvage::{
+use crate::git::uncommitted::salvage::{
     AS_THEY_ARE, FilesAsTheyAre, TOO_DEEP, beside, write_admin, write_bundle,
     write_files_as_they_are, write_work,
 };

@@ -6,7 +6,7 @@ use crate::agents::{Ctx, context::untrusted, place::worktree};
 use crate::domain::judge::diagnosis::Sign;
 use crate::domain::{Agent, AgentId, Oid, branch_name};
 use crate::error::Result;
-use crate::git::{Tip, command};
+use crate::git::{Tip, core::command};
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;
 use crate::store::landing::spawn_commit::NONCE;

@@ -8,7 +8,7 @@ use crate::domain::judge::diagnosis::Sign;
 use crate::domain::value::stamp::is_ahead;
 use crate::domain::{Agent, AgentId, Event, Oid, State, What};
 use crate::error::{Remedy, Result};
-use crate::git::{Repo, notes};
+use crate::git::{Repo, record::notes};
 use crate::ops::doctor::survey::Survey;
 use crate::ops::doctor::{DOCTOR, DoctorFinding};
 use crate::ops::error_report::remedy_command;

@@ -9,7 +9,7 @@ use crate::domain::judge::diagnosis::Sign;
 use crate::error::{Code, Result};
 use crate::git::Repo;
 use crate::git::config::ConfigFile;
-use crate::git::program::Version;
+use crate::git::repo::program::Version;
 use crate::hosts::settings::Distrust;
 use crate::hosts::{self, WORKTREE_DIR};
 use crate::ops::doctor::DoctorFinding;

@@ -2,8 +2,8 @@
 
 use crate::agents::Ctx;
 use crate::domain::{Agent, Isolation, State};
-use crate::git::program;
-use crate::git::program::Version;
+use crate::git::repo::program;
+use crate::git::repo::program::Version;
 use crate::git::worktree::Worktree;
 use crate::ops::install_shell::ShellFile;
 use crate::store::RecordedPlaces;

@@ -13,7 +13,7 @@ use crate::domain::{Agent, AgentId, Oid, State, branch_name, value::shell};
 use crate::error::{Code, IoContext, Remedy, Result};
 use crate::git::files;
 use crate::git::files::admin_dir::{belongs_to, named_by};
-use crate::git::{NewWorktree, Tip, WorktreeLayer, command};
+use crate::git::{NewWorktree, Tip, WorktreeLayer, core::command};
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::doctor::DoctorFinding;
 use crate::ops::doctor::survey::Survey;

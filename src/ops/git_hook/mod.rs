@@ -15,7 +15,7 @@ use crate::domain::value::ref_update::{Owner, RefUpdate, Target};
 use crate::domain::{Agent, BundleRule, Oid, Quoted, Violation};
 use crate::error::{Code, Error, ErrorFacts, Exit, IoContext, Result};
 use crate::git::refs::REMOTE_COPIES;
-use crate::git::{Tip, commit};
+use crate::git::{Tip, record::commit};
 use crate::ops::host_trust;
 use crate::proc::launch;
 use crate::store::hooks::Site;

@@ -32,7 +32,7 @@ use crate::git::files::admin_dir::belongs_to;
 use crate::git::landing::unfinished;
 use crate::git::refs::{self, Tip};
 use crate::git::worktree::NewWorktree;
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use crate::hosts::{self, WORKTREE_DIR};
 use crate::ops::discard::{self, DiscardOptions};
 use crate::ops::host_hook::session::{home_of, session_start};

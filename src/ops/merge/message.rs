@@ -9,7 +9,7 @@ use crate::domain::mail::message::plain;
 use crate::domain::settings::repository_settings::filled_subject;
 use crate::domain::{Agent, Oid, What, branch_name};
 use crate::error::{Code, Error, Result};
-use crate::git::commit;
+use crate::git::record::commit;
 use crate::ops::merge::Method;
 use crate::ops::merge::plan::MergePlan;
 use crate::store::landing::spawn_commit::NONCE;

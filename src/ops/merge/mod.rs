@@ -35,9 +35,9 @@ use crate::domain::{Agent, Finding, Move, Oid, Verdict, branch_name, value::shel
 use crate::error::{Code, Error, ErrorFacts, Exit, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::gitlinks;
+use crate::git::core::tree::GITLINK;
 use crate::git::files::admin_dir::MODULES;
 use crate::git::refs::REMOTE_COPIES;
-use crate::git::tree::GITLINK;
 use crate::ops::agent_report::TargetReport;
 use crate::store::Ledger;
 use crate::store::files::lock::Guard;

@@ -7,7 +7,7 @@ use crate::agents::{Ctx, context::parallel};
 use crate::domain::Oid;
 use crate::domain::value::named::named;
 use crate::error::{Error, Result};
-use crate::git::merge::Merge;
+use crate::git::history::merge::Merge;
 use crate::git::{MergeResult, Repo};
 use crate::store::files::{fsx, layout};
 use crate::wire::output::path_text::PathText;

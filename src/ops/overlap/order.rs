@@ -5,7 +5,7 @@ use crate::agents::{Ctx, Work, life::at_work};
 use crate::domain::landing::landing_order::most_without_conflict;
 use crate::domain::{Oid, State, branch_name};
 use crate::error::Result;
-use crate::git::merge::{Stack, StackMerger};
+use crate::git::history::merge::{Stack, StackMerger};
 use crate::git::{MergeResult, Repo};
 use crate::ops::agent_report::{AgentRef, TargetReport};
 use crate::ops::overlap::merges::{MergeState, Merges, PairOutcome};

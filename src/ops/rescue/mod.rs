@@ -21,9 +21,9 @@ use crate::domain::{Agent, Event, Isolation, Move, Oid, State, What, branch_name
 use crate::error::{Code, Error, Result};
 use crate::git::files::admin_dir::belongs_to;
 use crate::git::refs::full_name;
-use crate::git::salvage::{BUNDLE, TRAILER, WORK, is_as_it_was};
+use crate::git::uncommitted::salvage::{BUNDLE, TRAILER, WORK, is_as_it_was};
 use crate::git::worktree::set_lock;
-use crate::git::{Commit, Tip, program};
+use crate::git::{Commit, Tip, repo::program};
 use crate::ops::error_report::to_have_what_others_keep;
 use crate::store::files::{fsx, large_files, layout};
 use crate::store::{chain::keep, landing::spawn_commit};

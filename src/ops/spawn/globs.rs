@@ -13,7 +13,7 @@ use crate::domain::{
 };
 use crate::error::{Code, Error, Result};
 use crate::git::objects::Visitor;
-use crate::git::{Repo, populate};
+use crate::git::{Repo, worktree::populate};
 use crate::ops::spawn::contract::SpawnOptions;
 use crate::store::files::{added, layout, lock};
 use std::collections::BTreeSet;

@@ -43,7 +43,7 @@ use crate::agents::{
 };
 use crate::domain::{Agent, Isolation, Layering, State, TaskDraft};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::populate;
+use crate::git::worktree::populate;
 use crate::ops::status;
 use crate::store::files::briefing;
 pub use contract::{SpawnOptions, SpawnPlan};

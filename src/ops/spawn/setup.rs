@@ -19,7 +19,7 @@ use crate::domain::{Glob, Oid, Role, Task};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::files::admin_dir::{MODULES, SHARED_INDEX};
 use crate::git::landing::linked_at;
-use crate::git::populate;
+use crate::git::worktree::populate;
 use crate::ops::spawn::contract::SpawnPlan;
 use crate::ops::spawn::execute::publish;
 use crate::store::chain::facts;

@@ -11,7 +11,7 @@ use crate::domain::life::sandbox::Layering;
 use crate::domain::settings::project::Projects;
 use crate::domain::{AgentId, FindingCode, Move, Oid, RequiredChecks, What};
 use crate::error::{Code, Error, Result};
-use crate::git::merge::{Stack, StackMerger};
+use crate::git::history::merge::{Stack, StackMerger};
 use crate::git::{MergeResult, Repo};
 use crate::ops::agent_report::AgentRef;
 use crate::ops::merge::{LandingReport, MergePlan, Method, execute_stack};

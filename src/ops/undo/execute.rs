@@ -12,7 +12,7 @@ use crate::domain::life::id::OperationId;
 use crate::domain::paths::path::Quoted;
 use crate::domain::value::oid::Oid;
 use crate::error::{Code, Error, ErrorFacts, Result};
-use crate::git::merge::MergeResult;
+use crate::git::history::merge::MergeResult;
 use crate::git::refs::Tip;
 use crate::ops::agent_report::Reporter;
 use crate::ops::discard::{self, DiscardOptions};

@@ -9,7 +9,7 @@ use crate::domain::judge::evidence::Commands;
 use crate::domain::judge::finding::verdict_word;
 use crate::domain::{Finding, FindingCode, Oid, Verdict};
 use crate::error::{Code, Error, Result};
-use crate::git::program::Signer;
+use crate::git::repo::program::Signer;
 use crate::ops::agent_report::{TargetReport, rfc3339};
 use crate::store::files::fsx;
 use crate::wire::row::attestation::{self, About, Statement};

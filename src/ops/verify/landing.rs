@@ -10,7 +10,7 @@ use crate::domain::judge::evidence::{
 use crate::domain::{Agent, Isolation, Oid};
 use crate::error::{Code, Error, Result};
 use crate::git::history::ancestry::Divergence;
-use crate::git::merge::Merge;
+use crate::git::history::merge::Merge;
 use crate::git::{MergeResult, Repo};
 use crate::ops::verify::VerifyOptions;
 use crate::ops::verify::judged_trees::JudgedTrees;

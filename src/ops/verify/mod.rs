@@ -37,7 +37,7 @@ use crate::domain::life::report::standing;
 use crate::domain::{BundleRule, Change, Evidence, Finding, FindingCode, Move, Oid, Verdict, What};
 use crate::error::{Code, Error, Result};
 use crate::git::history::gained::shallow_parents_absent;
-use crate::git::merge::Merge;
+use crate::git::history::merge::Merge;
 use crate::git::{MergeResult, Repo};
 use crate::ops::verify::judged_trees::JudgedTrees;
 use crate::ops::verify::landing::{LandingSubject, is_foreign};

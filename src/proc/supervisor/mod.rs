@@ -6,7 +6,7 @@ mod keep;
 
 use crate::domain::life::run::Outcome;
 use crate::error::{Error, Result};
-use crate::git::command::LOCAL_VARIABLES;
+use crate::git::core::command::LOCAL_VARIABLES;
 use crate::proc::signals::Interrupts;
 pub use crate::proc::supervisor::keep::TreeBounds;
 use crate::system::{Handle, Process};

@@ -10,8 +10,8 @@
 
 use crate::domain::{AgentId, Oid};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::tree::{Entry, FILE};
-use crate::git::{Commit, Identity, Repo, command};
+use crate::git::core::tree::{Entry, FILE};
+use crate::git::{Commit, Identity, Repo, core::command};
 use crate::store::chain::{self, Chain};
 use crate::store::files::{layout, lock};
 use chrono::{DateTime, Utc};

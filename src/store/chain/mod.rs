@@ -22,7 +22,7 @@ use crate::domain::Oid;
 use crate::domain::value::named::named;
 use crate::error::{Code, Result};
 use crate::git::refs::Swap;
-use crate::git::{Commit, Identity, NewCommit, Repo, Tip, notes};
+use crate::git::{Commit, Identity, NewCommit, Repo, Tip, record::notes};
 use crate::store::files::layout;
 use crate::store::files::lock::{self, Guard, PATIENCE};
 use chrono::{DateTime, Utc};

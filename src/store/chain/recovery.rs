@@ -8,7 +8,7 @@
 use super::{Chain, append, commit, identity, is_ours};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::{Commit, Repo, Tip, notes};
+use crate::git::{Commit, Repo, Tip, record::notes};
 use crate::store::files::{fsx, layout, lock};
 use crate::wire::row::message::STAMP_TRAILER;
 use chrono::{DateTime, Utc};

@@ -2,7 +2,7 @@
 
 use crate::domain::value::shell;
 use crate::error::Result;
-use crate::git::program::Version;
+use crate::git::repo::program::Version;
 use crate::store::hooks::{self, EVENTS, HOOKS_PATH, Route, Site, TRANSACTION};
 use std::fmt;
 use std::path::{Path, PathBuf};

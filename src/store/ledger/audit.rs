@@ -7,7 +7,7 @@
 use crate::domain::life::report::{AuditVerdict, Audited};
 use crate::domain::{Agent, AgentId, Event, Oid, State, What, life::operation};
 use crate::error::Result;
-use crate::git::{Repo, notes};
+use crate::git::{Repo, record::notes};
 use crate::store::chain::{self, Chain};
 use crate::store::files::{layout, place};
 use crate::store::landing::spawn_commit;

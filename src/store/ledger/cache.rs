@@ -8,7 +8,7 @@ use super::belief::Belief;
 use super::row::{OwnLines, Row};
 use crate::domain::{Agent, AgentId, Event, Oid};
 use crate::error::{IoContext, Result};
-use crate::git::notes;
+use crate::git::record::notes;
 use crate::store::files::{fsx, layout};
 use crate::store::ledger::Ledger;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,7 +5,7 @@ use super::row::Row;
 use crate::domain::value::named::is_lower_hex;
 use crate::domain::{Agent, AgentId, AgentName, Oid, State};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::{Repo, notes};
+use crate::git::{Repo, record::notes};
 use crate::store::files::place::{self, RecordedPlaces};
 use crate::store::landing::spawn_commit;
 use crate::store::ledger::Ledger;

@@ -7,7 +7,7 @@
 use super::agent_branch;
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::Result;
-use crate::git::{Commit, Repo, notes};
+use crate::git::{Commit, Repo, record::notes};
 use crate::store::landing::replay::Replay;
 use crate::store::landing::spawn_commit;
 use crate::store::landing::spawn_commit::NONCE;

@@ -8,7 +8,7 @@
 
 use crate::domain::{AgentId, Event, Oid, OperationId, Stamp, State, What, life::operation};
 use crate::error::Result;
-use crate::git::notes;
+use crate::git::record::notes;
 use crate::store::files::{fsx, layout};
 use crate::wire::row::event_line;
 use chrono::{DateTime, Utc};

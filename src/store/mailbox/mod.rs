@@ -23,7 +23,7 @@ use crate::domain::mail::message::{Handing, Kind};
 use crate::domain::value::named::hex;
 use crate::domain::{Letter, Message, MessageId, Oid, Stamp};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::{Commit, Identity, Repo, notes};
+use crate::git::{Commit, Identity, Repo, record::notes};
 use crate::store::chain::{self, Chain, TRAILER};
 use crate::store::chain::{keep, remote_names};
 use crate::store::files::layout;

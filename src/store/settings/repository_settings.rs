@@ -5,7 +5,7 @@
 use crate::domain::settings::repository_settings::{INCLUDE_PATH, PATH, to_commit};
 use crate::domain::{Oid, RepositorySettings, RoleSet};
 use crate::error::{Code, Error, Remedy, Result};
-use crate::git::{Repo, tree};
+use crate::git::{Repo, core::tree};
 use crate::store::{files::fsx, settings::roles};
 use crate::wire::file::settings_file;
 

@@ -11,7 +11,7 @@ use crate::domain::work::role::{InvalidRole, RoleDraft};
 use crate::domain::{Glob, Isolation, Oid, Persona, RoleSet};
 use crate::error::{Code, Error, Result};
 use crate::git::config::Setting;
-use crate::git::{Repo, tree};
+use crate::git::{Repo, core::tree};
 use crate::wire::file::role_file;
 use crate::wire::file::roster::{self, customize, manifest};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use crate::domain::value::named::hex;
 use crate::domain::{Oid, value::shell};
 use crate::error::{Code, Error, Result};
 use crate::git::changes::Staging;
-use crate::git::command::LOCAL_VARIABLES;
+use crate::git::core::command::LOCAL_VARIABLES;
 use crate::git::files::untrusted;
 use crate::git::repo::open::Environment;
 use crate::hosts::{HOSTS, Host};

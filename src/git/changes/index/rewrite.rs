@@ -8,7 +8,7 @@ use super::{CHECKSUM, Content, FIXED, HEADER, Index, IndexEntry, StatData, be32}
 use crate::domain::Oid;
 use crate::domain::paths::path::directories;
 use crate::git::changes::ignore::ATTRIBUTES_FILES;
-use crate::git::tree::GITLINK;
+use crate::git::core::tree::GITLINK;
 use sha1::{Digest, Sha1};
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Read, Write};

@@ -10,7 +10,7 @@ use super::listing::{Listing, require_safe_name};
 use super::plain::object_name;
 use crate::domain::Oid;
 use crate::domain::paths::path::split_once;
-use crate::git::tree::{DIRECTORY, EXECUTABLE, FILE, GITLINK, SYMLINK};
+use crate::git::core::tree::{DIRECTORY, EXECUTABLE, FILE, GITLINK, SYMLINK};
 use gix::index::entry::{Flags, Mode, Stat};
 use gix::index::{Entry, File, State, decode};
 use gix::validate::path::component;

@@ -1,10 +1,11 @@
 //! Tree objects as git stores them: `<octal mode> <name>\0<20 bytes>` repeated, ordered by name with
 //! directories compared as if their name ended in `/` (git's `tree.c: base_name_compare`).
 
-use super::{Repo, command};
+use super::command;
 use crate::domain::Oid;
 use crate::domain::paths::path::split_once;
 use crate::error::Result;
+use crate::git::Repo;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 

@@ -27,12 +27,12 @@ mod listing;
 mod plain;
 mod proven;
 
-use super::files::untrusted;
-use super::repo::failed;
-use super::worktree::view::is_sparse;
-use super::{Repo, command, pool};
 use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
+use crate::git::files::untrusted;
+use crate::git::repo::failed;
+use crate::git::worktree::view::is_sparse;
+use crate::git::{Repo, core::command, core::pool};
 use attributes::Form;
 pub(in crate::git) use attributes::has_converting_word;
 use destination::Destination;

@@ -400,7 +400,7 @@ pub(in crate::git) fn feed_paths(command: Command, paths: &[Vec<u8>]) -> Result<
     feed_paths_with(command, paths, Stdio::null())
 }
 
-/// As [`feed_paths`], for a command that holds a lock: it has [`LockFile::shared`](super::files::lock_file::LockFile::shared) for
+/// As [`feed_paths`], for a command that holds a lock: it has [`LockFile::shared`](crate::git::files::lock_file::LockFile::shared) for
 /// its standard output, to which it writes nothing.
 pub(in crate::git) fn feed_paths_with(
     mut command: Command,

@@ -13,7 +13,7 @@ use crate::git::objects::NewCommit;
 use crate::git::refs::Tip;
 use crate::git::worktree::view::WorktreeView;
 use crate::git::worktree::{BranchCopy, moved_meanwhile};
-use crate::git::{Repo, command};
+use crate::git::{Repo, core::command};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::{OsStr, OsString};
@@ -311,7 +311,7 @@ impl Checkout {
 }
 
 /// What a tree holds at each of these paths that is no directory, if anything.
-pub(super) fn restaged_contents(
+pub(in crate::git) fn restaged_contents(
     repo: &Repo,
     tree: Oid,
     paths: &[Vec<u8>],

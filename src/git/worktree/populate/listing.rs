@@ -3,8 +3,8 @@
 
 use crate::domain::Oid;
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::populate::destination::file_name;
-use crate::git::tree;
+use crate::git::core::tree;
+use crate::git::worktree::populate::destination::file_name;
 use gix::bstr::{BStr, ByteSlice};
 use gix::index::State;
 use gix::index::entry::{Flags, Mode, Stat};

@@ -4,14 +4,13 @@
 //! makes those of the others from their entries. Wherever git would refuse, or something is out of the
 //! ordinary, there is no answer, and git is to be asked.
 
-use super::Content;
-use super::compare::{Directory, Item};
-use super::index::{Index, IndexEntry};
+use super::{Index, IndexEntry};
 use crate::domain::Oid;
 use crate::domain::paths::path::split_once;
 use crate::error::Result;
-use crate::git::tree::{DIRECTORY, Entry, GITLINK};
-use crate::git::{Repo, command};
+use crate::git::changes::{Content, Directory, Item};
+use crate::git::core::tree::{DIRECTORY, Entry, GITLINK};
+use crate::git::{Repo, core::command};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;

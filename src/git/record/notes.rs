@@ -7,10 +7,10 @@
 //! overwrites what others wrote meanwhile. `git notes` is not used either: it does not compare
 //! before it swaps (349 of 400 acknowledged appends lost with 16 writers).
 
-use super::objects::{Identity, NewCommit};
-use super::{Repo, tree};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
+use crate::git::objects::{Identity, NewCommit};
+use crate::git::{Repo, core::tree};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// One level of a notes tree, told apart as git tells it apart (`notes.c: load_subtree`).
@@ -544,7 +544,8 @@ impl Repo {
         let lines = pairs.iter().map(|(old, new)| format!("{old} {new}\n"));
         let mut command = self.plumbing();
         command.args(["notes", "copy", "--stdin", "--for-rewrite=rebase"]);
-        let output = crate::git::command::feed(command, lines.collect::<String>().as_bytes())?;
+        let output =
+            crate::git::core::command::feed(command, lines.collect::<String>().as_bytes())?;
         if output.status.success() {
             return Ok(());
         }

@@ -6,16 +6,16 @@
 //!
 //! Attributes come from the commit that is merged into, which is what a checkout of it would show.
 
-use super::files::admin_dir::retry_if_pruned;
-use super::files::untrusted;
-use super::repo::{failed, from_git2, to_git2};
-use super::tree::{EXECUTABLE, FILE, GITLINK, SYMLINK};
-use super::{Repo, command};
 use crate::domain::Oid;
 use crate::domain::judge::evidence::Conflict;
 use crate::domain::paths::change::Difference;
 use crate::domain::paths::path::{directories, split_once};
 use crate::error::{Code, Error, Result};
+use crate::git::core::tree::{EXECUTABLE, FILE, GITLINK, SYMLINK};
+use crate::git::files::admin_dir::retry_if_pruned;
+use crate::git::files::untrusted;
+use crate::git::repo::{failed, from_git2, to_git2};
+use crate::git::{Repo, core::command};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::process::Command;
 

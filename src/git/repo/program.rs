@@ -1,9 +1,9 @@
 //! What git's own programs are asked for: which version it is, hooks, and signatures.
 
-use super::{Repo, command};
 use crate::domain::{Oid, RepoPath};
 use crate::error::{Code, Error, IoContext, Result};
-use crate::git::tree::SYMLINK;
+use crate::git::core::tree::SYMLINK;
+use crate::git::{Repo, core::command};
 use std::collections::HashMap;
 use std::fs;
 
