@@ -313,8 +313,10 @@ fn a_question_without_an_answer_makes_an_agent_waiting() {
     send(&[&notify[..], &["--from=another", "--to", short, "--reply-to", &first]].concat());
     assert_eq!(state(&agent), before);
     ask();
-    ask();
+    let second = ask();
     assert_eq!(state(&agent), "waiting");
+    send(&[&notify[..], &["--from=user", "--to", short, "--reply-to", &second]].concat());
+    assert_eq!(state(&agent), "waiting", "what names one question answers that one");
     send(&[&notify[..], &["--from=user", "--to", short]].concat());
     assert_eq!(state(&agent), before);
     // Nothing waits in the way of a landing, and what is decided is decided.

@@ -336,6 +336,18 @@ fn an_answer_wakes_the_agent_that_asked() {
     let heard = fs::read_to_string(log).expect("readable");
     assert!(heard.contains("<--resume>\n<5e55>\n"), "{heard}");
     assert!(heard.contains("Your question is answered: take the second"), "{heard}");
+    // Who was asked may answer from behind its fence, which begins no run: who started that one is told, and `wait` does not say
+    // that there is no answer.
+    let question = ["--payload=question=which?", "--payload=context=x"];
+    let to_other = ["send", "--type=clarify", "--to", other_id, "--from", id];
+    let question = stage.repo.agent_json(&[&to_other[..], &question].concat());
+    assert_eq!(shown()["state"], "waiting");
+    let number = question["message_id"].as_str().expect("an id");
+    let reply = format!("{program} send --to {id} --reply-to {number} yes");
+    let words = ["run", other_id, "--no-verify", "--", "sh", "-c", &reply];
+    let replied = describe(&stage.repo.agent(&words));
+    assert!(replied.contains("is answered, and nothing runs for it"), "{replied}");
+    assert_ne!(shown()["state"], "waiting");
     // What bound the run that asked binds this one.
     assert!(heard.contains("<--model>\n<opus>\n"), "{heard}");
     assert!(heard.contains("<--max-budget-usd>\n<0.75>\n"), "{heard}");

@@ -1,8 +1,9 @@
 //! What the verbs of the messenger share: who a name stands for, and how a message is answered.
 
 use super::agent_report::rfc3339;
+use crate::agents::Ctx;
+use crate::agents::life::{at_work, liveness};
 use crate::agents::who::names::handle;
-use crate::agents::{Ctx, life::liveness};
 use crate::domain::life::sandbox::Mode;
 use crate::domain::mail::message::{ID_PREFIX, Name};
 use crate::domain::{Agent, Letter, Message, MessageId, Receivers, Run};
@@ -11,9 +12,11 @@ use crate::hosts;
 use crate::ops::error_report::command_to_go_on;
 use crate::proc::launch;
 use crate::store::Mailbox;
+use crate::store::mailbox::reader;
 use serde::Serialize;
 use serde_json::Value;
 use serde_with_macros::skip_serializing_none;
+use std::collections::BTreeSet;
 
 // A message as it is answered.
 
@@ -203,6 +206,26 @@ pub(super) fn is_answered(agent: &Agent) -> String {
     format!(
         "the question of agent {id} is answered, and nothing runs for it; to let it go on with that, run {command}"
     )
+}
+
+/// What is to be known of those who waited for an answer before, have one now, and for whom nothing runs; of one agent's answers where `by`
+/// names it.
+pub(super) fn answered_since(
+    ctx: &Ctx,
+    waited: &BTreeSet<String>,
+    by: Option<&Agent>,
+) -> Vec<String> {
+    let common_dir = ctx.repo.common_dir();
+    let wait = reader::askers(common_dir);
+    let is_by = |agent: &Agent| {
+        let Some(by) = by else { return true };
+        let answers = Mailbox::new(&ctx.repo).messages(&reader::answers(common_dir, agent));
+        let by = by.id.to_string();
+        answers.is_ok_and(|found| found.values().any(|it| it.letter.from.as_str() == by))
+    };
+    let answered = waited.difference(&wait).filter_map(|name| ctx.ledger().find(name).ok());
+    let asleep = answered.filter(|agent| at_work::at_work(ctx, agent).is_none() && is_by(agent));
+    asleep.map(|agent| is_answered(&agent)).collect()
 }
 
 /// As much of an answer as fits into an argument of a command beside other words, in bytes: the kernel takes 128 KiB.

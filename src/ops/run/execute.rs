@@ -80,6 +80,7 @@ pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport
     let agent = ctx.ledger().agent(id)?;
     let agent = agent.ok_or_else(|| Error::bug("an agent that was found or made has a row"))?;
     let ticket = may_begin.as_ref().and_then(Admission::ticket);
+    let waited = reader::askers(ctx.repo.common_dir());
     let ended = work(ctx, &mut plan, &agent, (echo, ticket), made);
     let mut report = ended.map_err(|error| match &plan.worker {
         Worker::Known(_) => error,
@@ -93,6 +94,8 @@ pub fn execute(ctx: &Ctx, mut plan: RunPlan, echo: Echo<'_>) -> Result<RunReport
     if !(ctx.env.fenced || plan.options.terminal) {
         let untold = go_on(ctx, &agent).unwrap_or_else(|error| Some(error.to_string()));
         report.warnings.extend(untold);
+        // What answers from behind a fence begins no run: two agents that ask each other would never end.
+        report.warnings.extend(mail::answered_since(ctx, &waited, Some(&agent)));
     }
     Ok(report)
 }

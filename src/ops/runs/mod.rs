@@ -4,9 +4,10 @@
 //! of ours works for it, its supervisor is the process that has that file as standard input, and the ledger and its logs
 //! tell the rest.
 
+use crate::agents::life::{at_work::waits_for_answer, liveness};
 use crate::agents::who::authority::require_own;
 use crate::agents::who::current::CurrentAgent;
-use crate::agents::{Ctx, life::liveness, upkeep::crash_recovery, who::lookup};
+use crate::agents::{Ctx, upkeep::crash_recovery, who::lookup};
 use crate::domain::life::run::Outcome;
 use crate::domain::{Agent, Event, Run, What};
 use crate::error::{Code, Error, IoContext, Remedy, Result};
@@ -344,7 +345,15 @@ fn waited(ctx: &Ctx, one: &Named, is_over: bool) -> Result<Waited> {
     let run = Run::find(&events, one.run.number());
     let run = run.as_ref().unwrap_or(&one.run);
     let common_dir = ctx.repo.common_dir();
-    let report = liveness::load_report(common_dir, &one.agent, one.run.number())?;
+    let mut report = liveness::load_report(common_dir, &one.agent, one.run.number())?;
+    // It may have been answered since.
+    let now = ctx.ledger().agent(one.agent.spawn_commit)?;
+    let waits = |agent: &Agent| agent.asked || waits_for_answer(common_dir, agent);
+    if let Some(Value::Object(report)) =
+        report.as_mut().filter(|_| !now.is_some_and(|now| waits(&now)))
+    {
+        report.remove("waiting");
+    }
     // It counts as told from here on, so that the next `wait` does not wait for it again.
     liveness::collect(common_dir, &one.agent, run);
     let mut row = RunRow::of(ctx, &one.agent, run, false);

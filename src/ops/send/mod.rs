@@ -189,7 +189,11 @@ pub fn execute(ctx: &Ctx, plan: SendPlan) -> Result<SendReport> {
                 named.for_each(|agent| reader::let_sleep(ctx.repo.common_dir(), &agent, &id));
             }
             report.warnings.extend(spool::deliver_all(ctx));
-            for agent in plan.wake.iter().filter(|agent| !spool::is_waiting(ctx, agent)) {
+            for agent in &plan.wake {
+                if spool::is_waiting(ctx, agent) {
+                    report.warnings.push(mail::stays_asleep(agent));
+                    continue;
+                }
                 // The message is sent, whatever becomes of the run.
                 match mail::wake(ctx, agent, &[&plan.letter]) {
                     Ok(None) => report.waking.push(agent.id.to_string()),

@@ -23,7 +23,7 @@ mod exchange;
 mod push;
 
 use crate::agents::who::authority::require_orchestrator;
-use crate::agents::{Ctx, Env, life::at_work, who::lookup};
+use crate::agents::{Ctx, Env, who::lookup};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Tip;
@@ -113,12 +113,7 @@ pub fn sync(ctx: &Ctx, options: &SyncOptions) -> Result<SyncReport> {
         pause = PAUSES[1].min(pause * 2);
     }
     // A person is told of those that an answer from elsewhere reached: nothing here begins a run without being asked.
-    let wait = reader::askers(ctx.repo.common_dir());
-    for name in waited.difference(&wait) {
-        let asker = ctx.ledger().find(name).ok();
-        let asleep = asker.filter(|agent| at_work::at_work(ctx, agent).is_none());
-        exchange.report.warnings.extend(asleep.as_ref().map(mail::is_answered));
-    }
+    exchange.report.warnings.extend(mail::answered_since(ctx, &waited, None));
     Ok(exchange.report)
 }
 

@@ -165,7 +165,10 @@ pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
     for (asker, id, path) in all(common_dir) {
         let is_about = letter.re.as_ref() == Some(&id) || is_named(letter, &asker);
         // The names are compared first: reading the question walks the mailbox.
-        let is_answered_in = |question| is_answer(&question, message, !mailbox.is_for_fenced);
+        let is_answered_in = |question| {
+            let replied = letter.re.as_ref().and_then(|re| read(mailbox, re));
+            is_answer(&question, message, replied.as_ref(), !mailbox.is_for_fenced)
+        };
         if is_about && read(mailbox, &id).is_some_and(is_answered_in) {
             answered(common_dir, &asker, &message.id, &path);
         }
@@ -180,8 +183,14 @@ pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
 }
 
 /// Whether a message answers a question: one to who asked, from one of those whom it was for, or, where its sender may be a person, any that
-/// names it. An agent that was not asked answers no other one's question, and none its own, or it could let itself go on for ever.
-fn is_answer(question: &Message, message: &Message, may_be_person: bool) -> bool {
+/// names it. An agent that was not asked answers no other one's question, and none its own, or it could let itself go on for ever. What
+/// replies to another question of the asker answers that one; `replied` is the message that it names.
+fn is_answer(
+    question: &Message,
+    message: &Message,
+    replied: Option<&Message>,
+    may_be_person: bool,
+) -> bool {
     let (asked, letter) = (&question.letter, &message.letter);
     let is_reply = letter.re.as_ref() == Some(&question.id);
     let is_for_asker = match &letter.to {
@@ -193,7 +202,12 @@ fn is_answer(question: &Message, message: &Message, may_be_person: bool) -> bool
         Receivers::Everybody => true,
     };
     let is_asked_one = was_asked && letter.from != asked.from;
-    is_for_asker && (is_asked_one || is_reply && may_be_person)
+    let is_for_another = replied.is_some_and(|other| {
+        other.id != question.id
+            && other.letter.kind == Kind::Clarify
+            && other.letter.from == asked.from
+    });
+    is_for_asker && !is_for_another && (is_asked_one || is_reply && may_be_person)
 }
 
 /// Whether a letter names this receiver.
@@ -275,7 +289,9 @@ pub(in crate::store) fn settle(repo: &Repo) -> Result<()> {
         // What wrote it is known by its name alone.
         let is_answer = |answer: &&Message| {
             let is_agent = AgentId::parse(answer.letter.from.as_str()).is_some();
-            is_answer(question, answer, !is_agent)
+            let is_it = |other: &&Message| Some(&other.id) == answer.letter.re.as_ref();
+            let replied = conversation.iter().find(is_it);
+            is_answer(question, answer, replied, !is_agent)
         };
         if let Some(answer) = conversation.iter().find(is_answer) {
             answered(repo.common_dir(), &asker, &answer.id, &path);
