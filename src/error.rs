@@ -481,7 +481,7 @@ pub enum GitPlace {
 #[non_exhaustive]
 pub enum Remedy {
     /// Accept work that an audit or a train rejected.
-    Accept,
+    Accept(String),
     /// See all agents.
     Agents,
     /// See how an agent stands.
@@ -493,7 +493,7 @@ pub enum Remedy {
     /// Commit a merge that was left in an agent's worktree.
     CommitMerge(String),
     /// Merge what an agent lands on into its branch, and leave conflicts in its worktree.
-    Update,
+    Update(String),
     /// See the events of an agent.
     History(String),
     /// See the events of agents.

@@ -56,6 +56,7 @@ pub fn bundle(ctx: &Ctx, who: &str) -> Result<BundleReport> {
     let policy = guard.policy();
     let place = worktree::find(&ctx.repo, &agent).filter(|place| place.is_dir());
     let contract = Contract {
+        agent: Some(agent.id),
         boundary: guard.boundary().clone(),
         bundle_required: true,
         spec_sha: policy.spec_sha.clone(),

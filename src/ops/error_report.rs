@@ -90,12 +90,12 @@ impl From<&FileProblem> for ProblemReport {
 /// The command for a remedy.
 pub fn remedy_command(remedy: &Remedy) -> String {
     match remedy {
-        Remedy::Accept => "git agent mark accept <agent> -m <why>".to_owned(),
+        Remedy::Accept(id) => format!("git agent mark accept {id} -m <why>"),
         Remedy::Agents => "git agent list --all".to_owned(),
         Remedy::Agent(id) => format!("git agent show {id}"),
         Remedy::Place(id) => format!("git agent path {id}"),
         Remedy::Materialize(who) => format!("git agent materialize {who}"),
-        Remedy::Update => "git agent update <agent> --conflicts".to_owned(),
+        Remedy::Update(id) => format!("git agent update {id} --conflicts"),
         Remedy::CommitMerge(id) => format!("git agent update {id}"),
         Remedy::History(id) => format!("git agent show --log {id}"),
         Remedy::Histories => "git agent show --log".to_owned(),

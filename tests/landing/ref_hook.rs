@@ -1,7 +1,7 @@
 //! The repository's own hook `reference-transaction`: asked before a branch moves, and told what became of it.
 
 use super::{answer, ready, require_sound, run};
-use crate::support::agent::describe;
+use crate::support::agent::{agent_command, describe};
 use crate::verify::{Agent, refused};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -59,6 +59,28 @@ fn a_landing_asks_and_tells_as_git_does() {
     assert_eq!(told, taken(&log));
     assert!(told.contains(&format!("prepared in {} with", top.display())), "{told}");
     require_sound(&agent);
+}
+
+#[test]
+fn a_git_that_cannot_ask_the_hook_is_told_from_a_hook_that_refuses() {
+    let agent = ready();
+    hooked(&agent);
+    let before = agent.repo.git(["rev-parse", "main"]);
+    // git answers so before 2.41, which does not know the option.
+    let programs = agent.repo.path().join(".git/programs");
+    let path = std::env::var("PATH").expect("a path");
+    let git = "#!/bin/sh\ncase \"$*\" in *'hook run'*--to-stdin*) exit 129 ;; esac\n";
+    fs::create_dir(&programs).expect("made");
+    fs::write(programs.join("git"), format!("{git}PATH='{path}' exec git \"$@\"\n"))
+        .expect("written");
+    fs::set_permissions(programs.join("git"), PermissionsExt::from_mode(0o755)).expect("set");
+    let mut merge = agent_command(&agent.repo.path());
+    merge.env("PATH", format!("{}:{path}", programs.display())).args(["merge", &agent.id]);
+    let output = merge.output().expect("starts");
+    refused(&output, "git-failed", 4);
+    assert!(describe(&output).contains("too old to ask the hook reference-transaction"));
+    assert_eq!(agent.repo.git(["rev-parse", "main"]), before);
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
 }
 
 #[test]

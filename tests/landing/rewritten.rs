@@ -637,7 +637,8 @@ fn new_work_lands_on_the_target_of_now_and_conflicts_with_that_alone() {
         // A plain merge of the target would bring the removed file back.
         let judged = agent.verify(&[]);
         let fix = judged["findings"][0]["fix"].as_str().expect("a text");
-        assert!(fix.ends_with("run git agent update <agent> --conflicts"), "{fix}");
+        let update = format!("run git agent update {} --conflicts", &agent.id[..8]);
+        assert!(fix.ends_with(&update), "{fix}");
         // git itself would see the target's line as it was when the agent began, and no conflict.
         persons(&[(5, "5"), (20, "20")]);
         assert_eq!(agent.codes(), ["merge.conflict"], "{method}");

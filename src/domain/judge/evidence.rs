@@ -2,6 +2,7 @@
 //! Plain values: gathering them decides nothing, and judging them reads nothing.
 
 use crate::domain::boundary::violation::{Boundary, OtherNames};
+use crate::domain::life::id::AgentId;
 use crate::domain::life::operation::Reverted;
 use crate::domain::life::report::{Audited, ReportRules, RoleReport};
 use crate::domain::paths::change::Change;
@@ -15,6 +16,8 @@ use std::time::Duration;
 /// What binds the agent: its policy, ready to be applied.
 #[derive(Clone, Debug)]
 pub struct Contract {
+    /// The agent; `None` where no agent of ours did the work.
+    pub agent: Option<AgentId>,
     /// What it may touch.
     pub boundary: Boundary,
     /// Whether the six files are required.
@@ -25,6 +28,13 @@ pub struct Contract {
     pub uncounted_tests: u32,
     /// What its final answer has to hold.
     pub report: ReportRules,
+}
+
+impl Contract {
+    /// The agent as commands name it.
+    pub(super) fn handle(&self) -> String {
+        self.agent.map_or_else(|| "<agent>".to_owned(), AgentId::short)
+    }
 }
 
 /// Everything that is known about the work.

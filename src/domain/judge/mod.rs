@@ -40,7 +40,7 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
             None => no_worktree(evidence.no_worktree),
         });
     }
-    findings.extend(evidence.landing.iter().flat_map(landing));
+    findings.extend(evidence.landing.iter().flat_map(|it| landing(contract, it)));
     findings.extend(evidence.marked.iter().map(marked));
     findings.extend(evidence.dependencies.iter().map(dependency));
     findings.extend(commands(&evidence.commands));
@@ -53,8 +53,8 @@ pub fn judge(contract: &Contract, evidence: &Evidence) -> Vec<Finding> {
         )));
     }
     findings.extend(answer(contract, &evidence.answer));
-    findings.extend(evidence.failed_audit.iter().map(report::failed_audit));
-    findings.extend(evidence.rejected_by_train.then(report::rejected_by_train));
+    findings.extend(evidence.failed_audit.iter().map(|it| report::failed_audit(contract, it)));
+    findings.extend(evidence.rejected_by_train.then(|| report::rejected_by_train(contract)));
     findings.extend(ledger(&evidence.ledger));
     findings
 }
@@ -218,7 +218,7 @@ fn worktree(facts: &WorktreeFacts) -> Vec<Finding> {
     findings
 }
 
-fn landing(landing: &Landing) -> Vec<Finding> {
+fn landing(contract: &Contract, landing: &Landing) -> Vec<Finding> {
     let branch = landing.refname.as_deref().unwrap_or("the base");
     let mut findings = match &landing.outcome {
         MergeOutcome::BaseGone => vec![Finding::new(
@@ -250,7 +250,7 @@ fn landing(landing: &Landing) -> Vec<Finding> {
                         what,
                         "commit the work; to resolve the path in its worktree",
                     )
-                    .remedy(Remedy::Update)
+                    .remedy(Remedy::Update(contract.handle()))
                 } else {
                     // All that the branch lacks is what the agent began with of the owner's.
                     let own = "commit your own changes on";

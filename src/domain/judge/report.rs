@@ -1,5 +1,6 @@
 //! What is wrong with what an agent reported, by the rules of its role, and what audits and trains said of its work.
 
+use crate::domain::judge::evidence::Contract;
 use crate::domain::judge::finding::{Finding, FindingCode as Code};
 use crate::domain::life::id::AgentId;
 use crate::domain::life::report::{
@@ -87,7 +88,7 @@ fn short(value: &str) -> String {
     format!("{}{more}", value[..end].escape_debug())
 }
 
-pub(super) fn failed_audit(audit: &Audited) -> Finding {
+pub(super) fn failed_audit(contract: &Contract, audit: &Audited) -> Finding {
     let who = audit.auditor.map(AgentId::short).unwrap_or_default();
     let at = audit.tip.short();
     Finding::new(
@@ -97,16 +98,16 @@ pub(super) fn failed_audit(audit: &Audited) -> Finding {
         ),
         "mend what it found and have the work audited anew; to accept it all the same",
     )
-    .remedy(Remedy::Accept)
+    .remedy(Remedy::Accept(contract.handle()))
 }
 
-pub(super) fn rejected_by_train() -> Finding {
+pub(super) fn rejected_by_train(contract: &Contract) -> Finding {
     Finding::new(
         Code::TrainRejected,
         "a train rejected this work because its checks failed, and no later train for the same branch accepted it",
         "mend what they found, or declare the work done for the next train; to accept it all the same",
     )
-    .remedy(Remedy::Accept)
+    .remedy(Remedy::Accept(contract.handle()))
 }
 
 #[cfg(test)]

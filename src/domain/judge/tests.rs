@@ -21,6 +21,7 @@ fn contract() -> Contract {
     };
     let scope = Scope::new(&globs(&["src/**"]), &globs(&["src/secret/**"]));
     Contract {
+        agent: None,
         boundary: Boundary {
             scope: scope.expect("a scope"),
             edits: true,

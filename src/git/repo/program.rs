@@ -95,7 +95,7 @@ impl Repo {
     /// Runs a hook in a directory, as git itself would there, with this standard input. Gives what it said if it failed.
     ///
     /// # Errors
-    /// `git-missing`, `io`.
+    /// `git-missing`, `io`; `git-failed` where git is too old for it.
     pub(in crate::git) fn run_hook(
         &self,
         directory: &Path,
@@ -111,6 +111,13 @@ impl Repo {
         git.args([name, "--"]).args(arguments);
         let output = command::feed(git, input)?;
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        // Before 2.41 git does not know `--to-stdin` and says so with this status: no hook refused anything.
+        if !input.is_empty() && output.status.code() == Some(129) {
+            let what = format!("this git is too old to ask the hook {name}");
+            return Err(
+                Error::new(Code::GitFailed, what).hint("to go on, install git 2.43 or newer")
+            );
+        }
         Ok(if output.status.success() {
             None
         } else if said.is_empty() {

@@ -556,6 +556,7 @@ fn count(look: &Look<'_>, artefacts: Option<&[Artefact]>) -> Fact<BundleCount> {
         return Fact::Unknown;
     }
     let contract = Contract {
+        agent: Some(look.agent.id),
         boundary: fence.boundary().clone(),
         bundle_required: true,
         spec_sha: policy.spec_sha.clone(),

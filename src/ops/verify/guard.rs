@@ -135,6 +135,7 @@ pub fn guard(ctx: &Ctx, options: &GuardOptions) -> Result<GuardReport> {
     // No agent of ours made the branch, so there is neither a bundle nor a specification to hold it
     // to.
     let contract = Contract {
+        agent: None,
         boundary,
         bundle_required: false,
         spec_sha: String::new(),

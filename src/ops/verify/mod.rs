@@ -221,10 +221,8 @@ fn ledger_facts(ctx: &Ctx, subject: &LandingSubject) -> Result<LedgerFacts> {
     };
     let links = ctx.ledger().broken_links(agent.spawn_commit)?;
     if links.unknown > 0 {
-        disorder.push(format!(
-            "{} of the row's lines follow a line that was never in it",
-            links.unknown
-        ));
+        let unknown = links.unknown;
+        disorder.push(format!("{unknown} of the row's lines follow a line that was never in it"));
     }
     Ok(LedgerFacts {
         irregular,
@@ -253,6 +251,7 @@ impl Case<'_> {
             wanted => wanted.unwrap_or(0),
         };
         Ok(Contract {
+            agent: Some(self.subject.agent.id),
             boundary: self.fence.boundary().clone(),
             bundle_required: policy.bundle_required,
             spec_sha: policy.spec_sha.clone(),
