@@ -13,6 +13,7 @@ use crate::agents::life::at_work::{forget_prompt, shown_state};
 use crate::agents::place::kept_worktree::KeptWorktree;
 use crate::agents::stock::{frozen, pool};
 use crate::agents::who::authority::{require_orchestrator, require_whole_view};
+use crate::agents::work::stacked;
 use crate::agents::{Ctx, checks::check_worktree, place::worktree, upkeep::half_made, who::lookup};
 use crate::domain::{Agent, AgentId, Move, Oid, State};
 use crate::error::{Error, Result};
@@ -270,7 +271,8 @@ impl<'a> Judge<'a> {
         agents: &[Agent],
         around: &'a WorktreeSnapshot,
     ) -> Result<Judge<'a>> {
-        let in_question = agents.iter().filter(|agent| is_in_question(agent));
+        let in_question = stacked::aimed(ctx, agents.iter().filter(|agent| is_in_question(agent)));
+        let in_question = in_question.iter().map(AsRef::as_ref);
         Ok(Judge {
             closed: ctx.ledger().closed_here()?,
             landed: agent_branch::have_landed(&ctx.repo, in_question),
@@ -533,11 +535,12 @@ fn is_in_question(agent: &Agent) -> bool {
 struct Targets(HashMap<String, FirstParents>);
 
 impl Targets {
-    /// The commit that brought an agent's work to `target`, which is the branch that it started from or a copy of it, and that
+    /// The commit that brought an agent's work to `target`, which is the branch that it lands on or a copy of it, and that
     /// branch; `None` where no single commit did.
     fn landing(&mut self, ctx: &Ctx, agent: &Agent, target: &str) -> Result<Option<(Oid, String)>> {
         let (repo, base) = (&ctx.repo, agent.base.as_ref());
-        let Some((start, into)) = base.and_then(|base| Some((base.oid, base.refname.clone()?)))
+        let (Some(start), Some(into)) =
+            (base.map(|base| base.oid), stacked::target_of(ctx, agent)?)
         else {
             return Ok(None);
         };
@@ -550,7 +553,7 @@ impl Targets {
             Entry::Vacant(new) => new.insert(FirstParents::read(repo, top, BTreeSet::new())?),
         };
         let brought = line.brought(repo, CommittedWork { agent, tip, start })?;
-        Ok(brought.map(|commit| (commit, repo.branch_behind(&into))))
+        Ok(brought.map(|commit| (commit, into)))
     }
 }
 

@@ -351,6 +351,29 @@ fn a_stack_of_three_lands_one_after_the_other() {
             lands(&forge, &[branch], words);
         }
         assert_eq!(git_in(bare, ["ls-tree", "--name-only", "main", "src/four.rs"]), "src/four.rs");
+        // Every command tells the same of those above as of the lowest, also once what was below them is gone.
+        git_in(&forge.clone, ["pull", "--quiet", "--prune"]);
+        let sent = forge.json(&["sync"]);
+        for branch in sent["branches"].as_array().expect("branches") {
+            assert_eq!(branch["state"], "landed", "{words:?}: {sent}");
+        }
+        for (agent, _, file) in &stack {
+            let shown = forge.json(&["show", agent]);
+            assert_eq!(shown["landed_on"]["ref"], "refs/heads/main", "{words:?}: {file}");
+            assert_eq!(shown["target"]["ref"], "refs/heads/main", "{words:?}: {file}");
+            if *file == "src/two.rs" {
+                forge.json(&["discard", agent]);
+            }
+        }
+        forge.json(&["gc", "--yes"]);
+        for (agent, ..) in &stack[1..] {
+            let shown = forge.json(&["show", agent]);
+            assert_eq!(shown["state"], "merged", "{words:?}: {shown}");
+            let merged = shown["events"].as_array().expect("events").iter();
+            let mut merged = merged.filter(|event| event["event"] == "merged");
+            let into = merged.next().expect("an event")["detail"].as_str().expect("a text");
+            assert!(into.ends_with(" into main"), "{words:?}: {into}");
+        }
     }
 }
 

@@ -289,6 +289,38 @@ fn what_others_put_on_the_pushed_branch_is_taken_in_as_the_hint_says() {
 }
 
 #[test]
+fn a_branch_that_has_nothing_on_top_of_what_was_taken_in_lands() {
+    for words in [&["--squash"][..], &["--no-ff", "-m", "Merge pull request #1"]] {
+        let offer = Offer::new("https://github.com/a/b.git");
+        let (id, branch) = offer.ready(&[], "src/two.rs");
+        offer.answer(&[&id]);
+        let theirs = offer.clone.with_file_name("theirs");
+        let bare = offer.hub.bare.display().to_string();
+        git_in(&offer.clone, ["clone", "--quiet", &bare, &theirs.display().to_string()]);
+        git_in(&theirs, ["checkout", "--quiet", &branch]);
+        fs::write(theirs.join("src/two.rs"), "pub fn reviewed() {}\n").expect("written");
+        git_in(&theirs, ["commit", "--quiet", "-a", "-m", "review"]);
+        git_in(&theirs, ["push", "--quiet", "origin", "HEAD"]);
+        // The rebase drops what is there already, and leaves the spawn commit on top.
+        git_in(&offer.clone, ["fetch", "--quiet"]);
+        let worktree = agent_json(&offer.clone, &["path", &id])["worktree_abspath"].clone();
+        let worktree = Path::new(worktree.as_str().expect("a path"));
+        git_in(worktree, ["rebase", "--quiet", &format!("origin/{branch}")]);
+        git_in(&theirs, ["checkout", "--quiet", "main"]);
+        git_in(&theirs, [&["merge", "--quiet"], words, &[&branch]].concat());
+        if words == ["--squash"] {
+            git_in(&theirs, ["commit", "--quiet", "-m", "two (#1)"]);
+        }
+        git_in(&theirs, ["push", "--quiet", "origin", "main", &format!(":{branch}")]);
+        git_in(&offer.clone, ["pull", "--quiet", "--prune"]);
+        let swept = agent_json(&offer.clone, &["gc"]);
+        assert_eq!(swept["agents"][0]["action"], "remove", "{words:?}: {swept}");
+        let sent = agent_json(&offer.clone, &["sync"]);
+        assert_eq!(sent["branches"][0]["state"], "landed", "{words:?}: {sent}");
+    }
+}
+
+#[test]
 fn other_forges_get_the_page_and_a_stack_the_branch_below() {
     let offer = Offer::new("git@gitlab.com:a/b.git");
     let (below, branch) = offer.ready(&[], "src/two.rs");

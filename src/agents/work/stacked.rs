@@ -17,6 +17,7 @@ use crate::git::repo::Resolved;
 use crate::store::landing::replay::Replay;
 use crate::store::landing::spawn_commit::AGENTS_BRANCHES;
 use crate::store::landing::{landed, replay};
+use std::borrow::Cow;
 
 /// Where work that was built upon another agent's lands.
 pub(crate) struct Aim<'a> {
@@ -73,21 +74,48 @@ fn aim_within<'a>(
 /// # Errors
 /// Those of the ledger and of reading objects.
 pub(crate) fn target_of(ctx: &Ctx, agent: &Agent) -> Result<Option<String>> {
-    let began = agent.base.as_ref().and_then(|base| base.refname.clone());
-    let Some(began) = began.filter(|name| name.starts_with(AGENTS_BRANCHES)) else {
+    let Some(began) = agents_branch(agent) else {
         // Nearly all begin on a branch that is no agent's, and need no look at others.
         let name = agent.base.as_ref().and_then(|base| base.refname.as_deref());
         return Ok(name.map(|name| ctx.repo.branch_behind(name)));
     };
-    let agents = lookup::agents(ctx)?;
+    Ok(Some(target_among(ctx, began.to_owned(), &lookup::agents(ctx)?)?))
+}
+
+/// The agent's branch that an agent began on.
+fn agents_branch(agent: &Agent) -> Option<&str> {
+    let name = agent.base.as_ref()?.refname.as_deref()?;
+    name.starts_with(AGENTS_BRANCHES).then_some(name)
+}
+
+fn target_among(ctx: &Ctx, began: String, agents: &[Agent]) -> Result<String> {
     let is_on = |below: &Agent, branch: &str| -> Result<bool> {
-        let (Ok(tip), Some(target)) = (tip_of(ctx, below), ctx.repo.branch_tip(branch)?.oid())
-        else {
+        let Some(target) = ctx.repo.branch_tip(branch)?.oid() else {
             return Ok(false);
         };
-        has_landed(&ctx.repo, below, tip, target)
+        let tip = last_tips(ctx, below)?.into_iter().next();
+        tip.map_or(Ok(false), |tip| has_landed(&ctx.repo, below, tip, target))
     };
-    Ok(Some(ctx.repo.branch_behind(&aim(began, &agents, is_on)?.target)))
+    Ok(ctx.repo.branch_behind(&aim(began, agents, is_on)?.target))
+}
+
+/// The same agents, those of a stack as if they had begun on the branch that they land on by now. Where that cannot be told they are as
+/// they were.
+pub(crate) fn aimed<'a>(
+    ctx: &Ctx,
+    agents: impl IntoIterator<Item = &'a Agent>,
+) -> Vec<Cow<'a, Agent>> {
+    let mut all = None;
+    let mut aim_at = |agent: &Agent| -> Option<Agent> {
+        let began = agents_branch(agent)?;
+        let all = all.get_or_insert_with(|| lookup::agents(ctx).unwrap_or_default());
+        let target = target_among(ctx, began.to_owned(), all).ok()?;
+        let mut aimed = agent.clone();
+        aimed.base.as_mut()?.refname = Some(target);
+        Some(aimed)
+    };
+    let each = agents.into_iter();
+    each.map(|agent| aim_at(agent).map_or(Cow::Borrowed(agent), Cow::Owned)).collect()
 }
 
 /// The revision that a caller names to land on. A clone that never had the branch knows the remote's.
@@ -158,6 +186,20 @@ fn has_landed(repo: &Repo, agent: &Agent, tip: Oid, target: Oid) -> Result<bool>
     answers.into_values().next().unwrap_or(Ok(false))
 }
 
+/// Where an agent's branch is, or, where it is gone, was when it was removed: a landing by hand or by a forge has no row, and then nothing
+/// else tells. Only what is here counts.
+fn last_tips(ctx: &Ctx, agent: &Agent) -> Result<Vec<Oid>> {
+    if let Ok(tip) = tip_of(ctx, agent) {
+        return Ok(vec![tip]);
+    }
+    let events = ctx.ledger().events(agent.spawn_commit)?.into_iter().rev();
+    let removed = events.filter_map(|event| match event.what {
+        What::Discarded { tip } => tip,
+        _ => None,
+    });
+    Ok(removed.filter(|tip| ctx.repo.has_object(*tip)).collect())
+}
+
 /// The tip of the branch that an agent's was built upon, where `target` has its work and not its commits.
 ///
 /// # Errors
@@ -178,18 +220,8 @@ pub(crate) fn landed_below(ctx: &Ctx, agent: &Agent, target: Oid) -> Result<Opti
     let Some(below) = agents.iter().find(|one| one.branch.as_ref() == Some(name)) else {
         return Ok(None);
     };
-    // Its branch may be gone; what landed of it is kept, and so is what it had when it was removed. A landing by hand or by a forge
-    // has no row, and then only the last of these tells.
-    let tip = tip_of(ctx, below).ok();
-    let mut tips = vec![below.landed_tip, tip];
-    if tip.is_none() {
-        let events = ctx.ledger().events(below.spawn_commit)?.into_iter().rev();
-        tips.extend(events.filter_map(|event| match event.what {
-            What::Discarded { tip } => Some(tip),
-            _ => None,
-        }));
-    }
-    for tip in tips.into_iter().flatten().filter(|tip| repo.has_object(*tip)) {
+    let landed = below.landed_tip.filter(|tip| repo.has_object(*tip));
+    for tip in landed.into_iter().chain(last_tips(ctx, below)?) {
         if repo.is_ancestor(base.oid, tip)? {
             let is_there = has_landed(repo, below, tip, target).unwrap_or(false);
             return Ok(is_there.then_some(tip));

@@ -162,7 +162,7 @@ pub fn judged_plan(ctx: &Ctx, who: &str, options: &MergeOptions) -> Result<Judge
     let mut plan = planned(ctx, agent, place, &verdict, options)?;
     // Work that is on the target already, or on the copy of it that was fetched, moves no branch. It still ends in a row that
     // says so, which is why it is planned and not refused. It needs no fast forward and no free worktree either.
-    plan.landed = earlier_landing(&ctx.repo, &plan, &verdict)?;
+    plan.landed = earlier_landing(ctx, &plan, &verdict)?;
     if plan.landed.is_none() {
         require_fast_forward(&ctx.repo, &plan, &verdict)?;
         ctx.logged("judged");
@@ -315,13 +315,14 @@ fn planned(
 /// The landing that brought the work before: found on the target, or on the copy of it that was fetched. Landing what is on the copy
 /// here as well would bring the same work twice.
 fn earlier_landing(
-    repo: &Repo,
+    ctx: &Ctx,
     plan: &MergePlan,
     verdict: &Verdict,
 ) -> Result<Option<EarlierLanding>> {
+    let repo = &ctx.repo;
     let (top, copy) = match verdict.outcome() {
         Some(MergeOutcome::Landed { .. }) => (plan.base, None),
-        _ => match merged_elsewhere(repo, plan)? {
+        _ => match merged_elsewhere(ctx, plan)? {
             Some((copy, top)) => (top, Some(copy)),
             None => return Ok(None),
         },
@@ -581,14 +582,17 @@ fn commit_that_brought(repo: &Repo, plan: &MergePlan, top: Oid) -> Result<Oid> {
 
 /// What was fetched of the target from a remote, and where that is, if it has all of the work: a forge merged it, and this
 /// clone's branch was not pulled since.
-fn merged_elsewhere(repo: &Repo, plan: &MergePlan) -> Result<Option<(String, Oid)>> {
-    let base = plan.agent.base.as_ref();
+fn merged_elsewhere(ctx: &Ctx, plan: &MergePlan) -> Result<Option<(String, Oid)>> {
+    let aimed = stacked::aimed(ctx, [&plan.agent]);
+    let base = aimed.first().and_then(|agent| agent.base.as_ref());
     let is_usual = base.and_then(|base| base.refname.as_ref()) == Some(&plan.target);
     // What is not committed here can be on no remote.
     if plan.remote.is_some() || !plan.work.uncommitted.is_empty() || !is_usual {
         return Ok(None);
     }
-    let found = landed::found(repo, &[(&plan.agent, plan.work.tip)]);
+    let repo = &ctx.repo;
+    let works: Vec<_> = aimed.iter().map(|agent| (&**agent, plan.work.tip)).collect();
+    let found = landed::found(repo, &works);
     let copy = found.into_values().next().and_then(|answer| answer.ok()?);
     let Some(copy) = copy.filter(|copy| *copy != plan.target) else {
         return Ok(None);

@@ -17,7 +17,7 @@ use super::agent_report::{AgentReport, Reporter, rfc3339};
 use crate::agents::context::histories::{Apart, Ends, Histories};
 use crate::agents::life::at_work::shown_state;
 use crate::agents::place::worktree::WorktreeFiles;
-use crate::agents::work::has_commits_since;
+use crate::agents::work::{has_commits_since, stacked};
 use crate::agents::{
     AgentWorktree, Ctx, ScopeGuard, Scratch, place::worktree, who::lookup, work, work::bundle,
 };
@@ -232,6 +232,7 @@ pub(super) fn of(ctx: &Ctx, agent: &Agent) -> WorkStatus {
 /// forge merged its work, and a verdict on work that is merged looks out of date.
 pub(super) fn landings(ctx: &Ctx, agents: &[&Agent]) -> HashMap<AgentId, String> {
     let live = agents.iter().copied().filter(|agent| agent.state.is_live());
+    let live = stacked::aimed(ctx, live).into_iter();
     // Nothing can have landed on a branch that stands still, and asking walks through its history.
     let live: Vec<_> = live.filter(|agent| has_moved(ctx, agent)).collect();
     if live.is_empty() {
@@ -245,7 +246,8 @@ pub(super) fn landings(ctx: &Ctx, agents: &[&Agent]) -> HashMap<AgentId, String>
     let Ok(apart) = ctx.with_scratch_objects(scratch.path()) else {
         return HashMap::new();
     };
-    let answers = agent_branch::have_landed(&apart.repo, live.into_iter()).into_iter();
+    let answers =
+        agent_branch::have_landed(&apart.repo, live.iter().map(AsRef::as_ref)).into_iter();
     let landed = answers.filter_map(|(agent, answer)| Some((agent, answer.ok()??)));
     landed.collect()
 }
@@ -340,6 +342,7 @@ pub(super) struct Look<'a> {
     worktree: Option<&'a Path>,
     fence: Option<ScopeGuard<'a>>,
     tip: Option<Oid>,
+    target_name: Option<String>,
     target: Option<Oid>,
     /// What the branch and its target do not share.
     apart: Option<Apart>,
@@ -361,7 +364,7 @@ impl<'a> Look<'a> {
     ) -> Look<'a> {
         let ctx = common.ctx;
         let tip = work::tip_of(ctx, agent).ok();
-        let target = common.target(agent);
+        let (target_name, target) = common.target(agent);
         let fence = common.fence(agent, tip.is_some() || worktree.is_some());
         let started = match &fence {
             Some(fence) => Oid::from_hex(&fence.policy().base_oid),
@@ -374,7 +377,8 @@ impl<'a> Look<'a> {
             }
             _ => None,
         };
-        Look { ctx, agent, worktree, fence, tip, target, apart, changes: Fact::NotApplicable }
+        let changes = Fact::NotApplicable;
+        Look { ctx, agent, worktree, fence, tip, target_name, target, apart, changes }
     }
 
     fn read_files(&mut self, common: &Surroundings<'a>) {
@@ -399,8 +403,7 @@ impl<'a> Look<'a> {
             standing.worktree_gone = Fact::Known(true);
         }
         standing.tip = hex(self.tip);
-        let refname = self.agent.base.as_ref().and_then(|base| base.refname.as_deref());
-        let target = |oid| TargetReport::new(refname, Some(oid));
+        let target = |oid| TargetReport::new(self.target_name.as_deref(), Some(oid));
         standing.target = Fact::of(self.target.map(target).ok_or(()));
         standing.ahead = self.ahead();
         let behind = self.apart.as_ref().and_then(|apart| apart.behind);

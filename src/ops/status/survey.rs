@@ -107,7 +107,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) ctx: &'a Ctx,
     pub(super) histories: &'a Histories,
     /// Where the branches are that work lands on, by name.
-    targets: RefCell<HashMap<String, Option<Oid>>>,
+    targets: RefCell<HashMap<String, (Option<String>, Option<Oid>)>>,
     scopes: Scopes,
     rules: RefCell<Option<Rules>>,
 }
@@ -137,15 +137,15 @@ impl<'a> Surroundings<'a> {
         Ok(rules.without(bundle_dir))
     }
 
-    /// The commit that an agent's work would land on.
-    pub(super) fn target(&self, agent: &Agent) -> Option<Oid> {
-        let find = || work::base_of(self.ctx, agent, None).ok()?.1;
+    /// The branch that an agent's work would land on, and the commit.
+    pub(super) fn target(&self, agent: &Agent) -> (Option<String>, Option<Oid>) {
+        let find = || work::base_of(self.ctx, agent, None).unwrap_or_default();
         let name = agent.base.as_ref().and_then(|base| base.refname.as_ref());
         match name {
             None => find(),
             Some(name) => {
                 let mut targets = self.targets.borrow_mut();
-                *targets.entry(name.clone()).or_insert_with(find)
+                targets.entry(name.clone()).or_insert_with(find).clone()
             }
         }
     }

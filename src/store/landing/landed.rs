@@ -460,9 +460,10 @@ fn is_only_the_targets(
         if repo.tree_of(from)? != commit.tree {
             return Ok(false);
         }
-        // What a rebase made of the first commit.
+        // What a rebase made of the first commit. A rebase onto what was offered of the branch, as with commits of a review, leaves that
+        // commit on top, and drops those that are there already.
         if nonce.is_some() && spawn_commit::nonce(&commit) == nonce {
-            return Ok(true);
+            return Ok(is_below(parent)? && !spawn_commit::is_held_by(repo, parent, agent));
         }
         commit = repo.read_commit(parent)?;
     }

@@ -59,10 +59,12 @@ impl CommitChange {
 
     /// Whether it is no merge, and changes something of those paths and nothing besides.
     pub(in crate::store) fn touches_only(&self, repo: &Repo, touched: &Paths) -> Result<bool> {
-        if self.commit.parents.len() > 1 || self.commit.tree == self.before.tree {
-            return Ok(false);
-        }
-        Ok(self.paths(repo)?.is_subset(touched))
+        Ok(self.commit.parents.len() <= 1 && self.stays_within(repo, touched)?)
+    }
+
+    /// Whether it changes something, and only what was `touched`.
+    pub(in crate::store) fn stays_within(&self, repo: &Repo, touched: &Paths) -> Result<bool> {
+        Ok(self.commit.tree != self.before.tree && self.paths(repo)?.is_subset(touched))
     }
 
     /// Whether it makes the change that merging `tip` in its place would have made, or the one that `tip` holds.

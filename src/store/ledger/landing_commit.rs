@@ -76,7 +76,8 @@ impl FirstParents {
         let touched = paths(repo, work.start, work.tip)?;
         let mut compared = 0;
         for step in &self.0 {
-            if compared < COMPARED && step.touches_only(repo, &touched)? {
+            // A merge brings what was put on top of what landed below it in another form, as a stack is.
+            if compared < COMPARED && step.stays_within(repo, &touched)? {
                 compared += 1;
                 if step.lands(repo, work.tip)? {
                     return Ok(Some(step.commit.oid));
