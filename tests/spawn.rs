@@ -344,11 +344,13 @@ fn a_failed_setup_undoes_the_spawn() {
     // What asks for its work is told why there is none, by a command that tells more.
     let all = repo.agent_json(&["list", "--all"]);
     let id = all["agents"][0]["agent_id"].as_str().expect("an id").to_owned();
-    for verb in ["verify", "diff", "rescue"] {
+    for verb in ["verify", "diff", "rescue", "path", "retry"] {
         let said = describe(&repo.agent(&[verb, &id]));
         let hint = format!("run git agent show --log {}", &id[..8]);
         assert!(said.contains(&hint) && !said.contains("run git agent rescue"), "{verb}: {said}");
     }
+    let said = describe(&repo.agent(&["discard", &id]));
+    assert!(said.contains("had already discarded") && !said.contains("rescue"), "{said}");
     let log = repo.agent_json(&["show", "--log", &id]).to_string();
     assert!(log.contains("exit 7` ended with status 7"), "{log}");
 }

@@ -114,6 +114,12 @@ fn a_request_of_a_fork_is_continued_answered_and_merged() {
     let heard = forge.json(&["pr", &id(&second), "--comments"]);
     assert_eq!(heard["comments"], 1, "{heard:#}");
     assert_eq!(heard["url"], "https://github.com/a/b/pull/8");
+    // Under that pull request, whatever remote is the usual one.
+    git_in(clone, ["remote", "rename", "origin", "upstream"]);
+    git_in(clone, ["remote", "add", "origin", "https://github.com/f/b.git"]);
+    assert_eq!(forge.json(&["pr", &id(&second), "--comments"])["url"], heard["url"]);
+    git_in(clone, ["remote", "remove", "origin"]);
+    git_in(clone, ["remote", "rename", "upstream", "origin"]);
     let inbox = describe(&forge.run(&["receive", "--agent", &id(&second), "--peek"]));
     assert!(inbox.contains("> Say two."), "{inbox}");
     work(&forge, &second, "src/two.rs");

@@ -475,12 +475,12 @@ fn a_push_that_fails_lets_no_clone_forget_its_claim_and_a_copy_of_it_takes_none(
     let task = task(&hub);
     let [one, two] = [0, 1].map(|n| hub.clones[n].clone());
     death::die_at("sync::claims::child", &one, "claim-taken", &[]);
-    git_in(&one, ["config", "remote.origin.pushurl", "nowhere"]);
+    git_in(&one, ["config", "remote.origin.receivepack", "false"]);
     for _ in 0..2 {
         let (code, said) = work(&one, &task, WORK);
         assert_eq!(code, Some(4), "{said}");
     }
-    git_in(&one, ["config", "--unset", "remote.origin.pushurl"]);
+    git_in(&one, ["config", "--unset", "remote.origin.receivepack"]);
     // A copy knows all that this clone does.
     let copy = one.with_file_name("copy");
     let copied = Command::new("cp").arg("-a").args([&one, &copy]).status();

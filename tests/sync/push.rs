@@ -638,11 +638,16 @@ fn a_remote_that_pushes_to_another_repository_lands_nothing() {
     git_in(&one, [&words[..], &[path(&hub.bare), path(&fork)]].concat());
     let before = tip(&fork, MAIN);
     git_in(&one, ["remote", "set-url", "--push", "origin", path(&fork)]);
-    for words in [&["merge", &id, "--push"][..], &["train", &id, "--push"]] {
+    // What is pushed is nowhere to be seen then, and trying again cannot help.
+    let claim = ["run", &id, "--sync=origin", "--claim=one", "--", "true"];
+    for words in
+        [&["merge", &id, "--push"][..], &["train", &id, "--push"], &["sync"], &["pr", &id], &claim]
+    {
         let output = agent(&one, words);
         let said = describe(&output);
         assert!(said.contains("is fetched from one repository and pushed to another"), "{said}");
         assert_eq!([tip(&fork, MAIN), hub.remote_tip(MAIN)], [before.clone(), before.clone()]);
+        assert_eq!(git_in(&fork, ["for-each-ref", "--format=%(refname)"]), MAIN, "{words:?}");
     }
     // Both of them, and by a rule of the configuration.
     git_in(&one, ["remote", "set-url", "--push", "--add", "origin", path(&hub.bare)]);

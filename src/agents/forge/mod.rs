@@ -38,7 +38,8 @@ const PLAIN: [(&str, &str); 5] = [
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What a forge says that has had too many questions.
-const RATE_LIMITS: [&str; 4] = ["rate limit", "HTTP 429", "Too Many Requests", "abuse detection"];
+const RATE_LIMITS: [&str; 5] =
+    ["rate limit", "HTTP 429", "Too Many Requests", "abuse detection", "was submitted too quickly"];
 
 /// The answer to a query in GraphQL.
 #[derive(Deserialize)]
@@ -59,8 +60,17 @@ pub(crate) struct ForgeClient<'c> {
 
 /// The forge that the URL of a remote names; `None` for a remote elsewhere.
 pub(crate) fn of_remote(ctx: &Ctx, remote: &str) -> Result<Option<Forge>> {
-    let url = ctx.repo.config_string(&format!("remote.{remote}.url"))?;
-    Ok(url.as_deref().and_then(Forge::of_url))
+    Ok(forge_url(ctx, remote)?.map(|(_, forge)| forge))
+}
+
+/// The URL by which a remote names its forge: as it was set, which may be read from a mirror, else as `url.<base>.insteadOf` makes it.
+fn forge_url(ctx: &Ctx, remote: &str) -> Result<Option<(String, Forge)>> {
+    let named = |url: Option<String>| url.and_then(|url| Some((Forge::of_url(&url)?, url)));
+    let found = match named(ctx.repo.config_string(&format!("remote.{remote}.url"))?) {
+        Some(found) => Some(found),
+        None => named(ctx.repo.remote_url(remote)?),
+    };
+    Ok(found.map(|(forge, url)| (url, forge)))
 }
 
 /// The remote by which a branch of others was found, and where that branch is reached: a remote, or the URL of that one with the path
@@ -73,29 +83,28 @@ pub(crate) fn remote_of(ctx: &Ctx, place: &LandsOn) -> Result<(String, String)> 
     let mut there = None;
     // Two remotes may lead to one repository; the first one is taken.
     for remote in ctx.repo.remotes()? {
-        let Some(forge) = of_remote(ctx, &remote)? else {
+        let Some((url, forge)) = forge_url(ctx, &remote)? else {
             continue;
         };
         let name = forge.name();
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         if is(&place.beside) && own.is_none() {
-            own = Some((remote.clone(), forge.clone()));
+            own = Some((remote.clone(), url, forge.clone()));
         }
         if is(&place.repository) && there.is_none() {
             there = Some(remote);
         }
     }
     let (beside, repository) = (&place.beside, &place.repository);
-    let Some((own, forge)) = own else {
+    let Some((own, url, forge)) = own else {
         let what = format!("no remote here is {beside}, where the pull request is");
         return Err(Error::new(Code::Usage, what).hint("to see them, run git remote -v"));
     };
     if let Some(there) = there {
         return Ok((own, there));
     }
-    let url = ctx.repo.config_string(&format!("remote.{own}.url"))?;
     let other = Forge::of_url(&format!("https://{repository}"));
-    let (Some(url), Some(other)) = (url, other.filter(|other| other.host == forge.host)) else {
+    let Some(other) = other.filter(|other| other.host == forge.host) else {
         let what = "the repository that the pull request came from is gone";
         return Err(
             Error::new(Code::Usage, what).hint("to land it elsewhere, pass --into <branch>")

@@ -1,6 +1,7 @@
 //! The pull requests of our own branches: found, opened, kept current, queued and read.
 
 use super::{ForgeClient, LIMIT};
+use crate::domain::value::quoted::visible_line;
 use crate::error::{Code, Error, Result};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -162,8 +163,14 @@ impl ForgeClient<'_> {
         words.extend(offer.draft.then_some("--draft"));
         let said = self.run(&words)?;
         // It may write more than the address, which comes last.
-        let url = said.lines().rev().map(str::trim).find(|line| line.starts_with("https://"));
-        Ok(url.unwrap_or(said.trim()).to_owned())
+        if let Some(url) = said.lines().rev().map(str::trim).find(|it| it.starts_with("https://")) {
+            return Ok(url.to_owned());
+        }
+        let opened = self.open_requests(Some(offer.branch))?.into_iter().next();
+        opened.map(|request| request.url).ok_or_else(|| {
+            let what = format!("{} says that it is done, and there is no pull request", self.name);
+            Error::new(Code::RemoteRefused, what).because(visible_line(&said))
+        })
     }
 
     /// Brings an open pull request up to date: its target, its title, its text; labels are only added.

@@ -1,9 +1,11 @@
 //! Agents as they stand: all of them, or the one that is meant, and where it works.
 
-use crate::agents::context::ctx::Ctx;
+use crate::agents::context::{ctx::Ctx, real_path::real_path};
 use crate::agents::{life::liveness, place::worktree};
+use crate::domain::landing::forge as forge_url;
 use crate::domain::life::agent::{Agent, State};
 use crate::domain::life::event::{Isolation, What};
+use crate::domain::value::shell;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::refs::Tip;
 use crate::store::ledger::Ledger;
@@ -88,9 +90,7 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
     match agent.state {
         _ if ctx.env.fenced => error.remedy("to see what is known of it", Remedy::History(id)),
         // A spawn that failed was taken apart before any work began.
-        State::Discarded if was_never_ready(ctx, agent) => error
-            .remedy("to see why its spawn failed", Remedy::History(id))
-            .remedy("to spawn such an agent again", Remedy::SpawnFrom("<task.toml>".into())),
+        State::Discarded if was_never_ready(ctx, agent) => with_failed_spawn(agent, error),
         // Only a discard puts work away.
         State::Discarded => error.remedy("to get its work back", Remedy::Reopen(id)),
         State::Merged => error.remedy("to see where its work landed", Remedy::History(id)),
@@ -110,9 +110,21 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
 }
 
 /// Whether a spawn ended before its agent was ready, so that nothing of it was put away.
-fn was_never_ready(ctx: &Ctx, agent: &Agent) -> bool {
+pub(crate) fn was_never_ready(ctx: &Ctx, agent: &Agent) -> bool {
     let events = ctx.ledger().events(agent.spawn_commit).unwrap_or_default();
     !events.iter().any(|event| matches!(event.what, What::Spawned(_)))
+}
+
+/// An error with what there is to do where a spawn failed: its task went with all else that it had made.
+pub(crate) fn with_failed_spawn(agent: &Agent, error: Error) -> Error {
+    let typed = agent.description.as_ref().filter(|task| !task.contains('\n'));
+    let task = typed.map_or_else(
+        || "<task.toml>".to_owned(),
+        |task| format!("-m {}", shell::word(task.as_bytes())),
+    );
+    error
+        .remedy("to see why its spawn failed", Remedy::History(agent.id.short()))
+        .remedy("to spawn such an agent again", Remedy::SpawnFrom(task.into()))
 }
 
 /// The error for an agent whose branch names no commit here: it is broken, or as [`branch_gone`].
@@ -186,4 +198,30 @@ pub fn remote_name(ctx: &Ctx, wanted: Option<&str>) -> Result<String> {
     } else {
         format!("to add it, run git remote add {name} <url>")
     }))
+}
+
+/// Refuses a remote that is pushed to in another repository than the one that it is fetched from, as to a fork: what is judged against the
+/// one would land in the other, and what is pushed is never seen to have come there.
+///
+/// # Errors
+/// `usage`; those of reading the configuration.
+pub(crate) fn require_one_repository(ctx: &Ctx, remote: &str) -> Result<()> {
+    let Some((fetched, pushed)) = ctx.repo.urls_apart(remote)? else {
+        return Ok(());
+    };
+    // Of several, one may take what another refuses.
+    let top = ctx.repo.root()?;
+    let place = |url: &str| real_path(&top.join(url.strip_prefix("file://").unwrap_or(url)));
+    let is_same = |url: &String| {
+        let at = place(&fetched).filter(|at| at.exists());
+        forge_url::may_be_one(url, &fetched) || at.is_some() && at == place(url)
+    };
+    if pushed.iter().all(is_same) {
+        return Ok(());
+    }
+    let what =
+        format!("the remote `{remote}` is fetched from one repository and pushed to another");
+    Err(Error::new(Code::Usage, what)
+        .hint("to see both, run git remote -v")
+        .hint("to use the one that it pushes to, add a remote for that, and name it"))
 }

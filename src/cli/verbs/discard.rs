@@ -113,7 +113,7 @@ impl Answer for DiscardReport {
             || self.deletes_branch
             || self.salvage_commit.is_some()
             || self.bundle_commit.is_some();
-        if !self.dry_run && (is_put_away || self.was_discarded) {
+        if !self.dry_run && (is_put_away || self.was_discarded && !self.was_never_ready) {
             // An agent without a branch leaves no commit that one could be made of.
             let is_shared = self.agent.isolation == Some(Isolation::Shared.as_str());
             text.push_str(&format!(

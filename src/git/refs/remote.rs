@@ -7,6 +7,7 @@
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::files::lock_file::{self, ChildLocks};
+use crate::git::repo::failed;
 use crate::git::{Repo, core::command};
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
@@ -123,6 +124,18 @@ impl Repo {
         };
         let fetched = ask(&[])?.into_iter().next().unwrap_or_default();
         Ok(Some((fetched, ask(&["--push", "--all"])?)))
+    }
+
+    /// The URL that a remote is fetched from, as `url.<base>.insteadOf` makes it; `None` for a name that is no remote.
+    ///
+    /// # Errors
+    /// `git-failed` where the configuration cannot be read.
+    pub fn remote_url(&self, remote: &str) -> Result<Option<String>> {
+        match self.inner.find_remote(remote) {
+            Ok(found) => Ok(found.url().ok().map(str::to_owned)),
+            Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+            Err(error) => Err(failed(&format!("could not read the remote {remote}"), error)),
+        }
     }
 
     /// Whether a text can be the full name of a ref.

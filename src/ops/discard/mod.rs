@@ -167,6 +167,7 @@ pub(in crate::ops) fn plan_for(
     options: DiscardOptions,
     around: &WorktreeSnapshot,
 ) -> Result<DiscardPlan> {
+    layout::require_no_link(&layout::agent_dir(ctx.repo.common_dir(), agent.id))?;
     agent.require_understood()?;
     if !options.force {
         require_not_alive_elsewhere(ctx, &agent)?;
@@ -262,6 +263,9 @@ pub struct DiscardReport {
     /// Whether it had been discarded before, and nothing was left of it.
     #[serde(skip)]
     pub was_discarded: bool,
+    /// Whether its spawn had failed, so that nothing of it was ever put away.
+    #[serde(skip)]
+    pub was_never_ready: bool,
     /// Names in the trash that are still to be deleted.
     #[serde(skip)]
     pub trash: Vec<String>,
@@ -336,6 +340,7 @@ impl DiscardReport {
             format!("{name} stays: nothing in this clone proves that it is this agent's branch")
         });
         let along = site.tip.and_then(|tip| gate::goes_along(ctx, agent, tip));
+        let was_discarded = agent.state == State::Discarded && site.is_empty();
         DiscardReport {
             agent: reporter.row(agent),
             dry_run: false,
@@ -348,7 +353,8 @@ impl DiscardReport {
             not_kept: NotKept::default(),
             set_aside: Vec::new(),
             warnings: foreign.chain(left).chain(site.losses.clone()).chain(along).collect(),
-            was_discarded: agent.state == State::Discarded && site.is_empty(),
+            was_discarded,
+            was_never_ready: was_discarded && lookup::was_never_ready(ctx, agent),
             trash: Vec::new(),
         }
     }

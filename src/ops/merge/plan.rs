@@ -590,12 +590,11 @@ fn merged_elsewhere(ctx: &Ctx, plan: &MergePlan) -> Result<Option<(String, Oid)>
     if plan.remote.is_some() || !plan.work.uncommitted.is_empty() || !is_usual {
         return Ok(None);
     }
-    let repo = &ctx.repo;
     let works: Vec<_> = aimed.iter().map(|agent| (&**agent, plan.work.tip)).collect();
-    let found = landed::found(repo, &works);
+    let found = landed::found(&ctx.repo, &works);
     let copy = found.into_values().next().and_then(|answer| answer.ok()?);
     let Some(copy) = copy.filter(|copy| *copy != plan.target) else {
         return Ok(None);
     };
-    Ok(repo.tip(&copy)?.oid().map(|top| (copy, top)))
+    Ok(ctx.repo.tip(&copy)?.oid().map(|top| (copy, top)))
 }

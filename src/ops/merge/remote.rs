@@ -10,11 +10,9 @@
 //! again finds it landed and writes down what is missing.
 
 use crate::agents::context::branch_swap::{UnderLock, moved, pull};
-use crate::agents::context::real_path::real_path;
 use crate::agents::stock::commands::in_one_line;
-use crate::agents::who::lookup::remote_name;
+use crate::agents::who::lookup::{remote_name, require_one_repository};
 use crate::agents::{Ctx, forge};
-use crate::domain::landing::forge as forge_url;
 use crate::domain::{Agent, AgentId, Oid, branch_name, value::shell};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::Tip;
@@ -252,30 +250,6 @@ impl RemoteTarget {
         let mut lost = claims.iter().map(|claim| claim.require_unmoved(proof).err());
         lost.find_map(|error| error).unwrap_or_else(|| moved(&self.branch))
     }
-}
-
-/// Refuses a remote that is pushed to in another repository than the one that it is fetched from, as to a fork: work would be judged against
-/// the one and land in the other.
-fn require_one_repository(ctx: &Ctx, remote: &str) -> Result<()> {
-    let Some((fetched, pushed)) = ctx.repo.urls_apart(remote)? else {
-        return Ok(());
-    };
-    // Of several, one may take what another refuses.
-    let top = ctx.repo.root()?;
-    let place = |url: &str| real_path(&top.join(url.strip_prefix("file://").unwrap_or(url)));
-    let is_same = |url: &String| {
-        let at = place(&fetched).filter(|at| at.exists());
-        forge_url::may_be_one(url, &fetched) || at.is_some() && at == place(url)
-    };
-    if pushed.iter().all(is_same) {
-        return Ok(());
-    }
-    let what = format!(
-        "the remote `{remote}` is fetched from one repository and pushed to another, so nothing lands by it"
-    );
-    Err(Error::new(Code::Usage, what).hint("to see both, run git remote -v").hint(
-        "to land in the one that it pushes to, add a remote for that and name it: --push=<remote>",
-    ))
 }
 
 // Landings with `--now` whose row a kill kept from being written.

@@ -19,7 +19,7 @@ use crate::agents::place::worktree::AgentWorktree;
 use crate::agents::place::{task_copy, worktree};
 use crate::agents::upkeep::own_checkout::require_own_branch;
 use crate::agents::who::authority::require_orchestrator;
-use crate::agents::who::lookup::{self, remote_name};
+use crate::agents::who::lookup::{self, remote_name, require_one_repository};
 use crate::agents::work::uncommitted::beside_landed;
 use crate::agents::work::{squashed_below, stacked, tip_of};
 use crate::agents::{life::at_work, own_changes, stock::layered, upkeep::crash_recovery};
@@ -139,6 +139,7 @@ pub fn plan(
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ctx.ledger(), who)?)?;
     let (branch, began) = require_offerable(ctx, &agent, &options)?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
+    require_one_repository(ctx, &remote)?;
     // The remote has what it is to land on, and nothing that would be lost. A stack is aimed at where the work below has landed, as
     // soon as that is so.
     let end = Instant::now() + LIMIT;
@@ -468,10 +469,13 @@ pub fn read_comments(ctx: &Ctx, who: &str, remote: Option<&str>) -> Result<PrRep
     require_orchestrator(ctx)?;
     let agent = lookup::agent(ctx, &ctx.ledger(), who)?;
     let (id, name) = (agent.id.short(), agent.branch.clone().unwrap_or_default());
-    let remote = remote_name(ctx, remote)?;
-    let client = ForgeClient::require(ctx, &remote)?;
-    // An agent that works on a pull request hears what is written under that one.
+    // An agent that works on a pull request hears what is written under that one, which is where it was found.
     let onto = spawn_commit::if_here(&ctx.repo, &agent)?.and_then(|policy| policy.lands_on);
+    let remote = match (remote, &onto) {
+        (None, Some(onto)) => forge::remote_of(ctx, onto)?.0,
+        (remote, _) => remote_name(ctx, remote)?,
+    };
+    let client = ForgeClient::require(ctx, &remote)?;
     let base = agent.base.as_ref().and_then(|base| base.refname.as_deref());
     let of_fork = base.filter(|_| onto.as_ref().is_some_and(LandsOn::is_fork));
     let number = of_fork.and_then(|base| {

@@ -87,11 +87,18 @@ const SWEPT: [&str; 12] = [
 /// `repo-corrupt`, naming the link.
 pub fn require_no_links(common_dir: &Path) -> Result<()> {
     let agents = agents_dir(common_dir);
-    let mut places = SWEPT.iter().map(|name| agents.join(name));
-    let Some(link) = places.find(|place| place.is_symlink()) else {
+    SWEPT.iter().try_for_each(|name| require_no_link(&agents.join(name)))
+}
+
+/// Checks that no link stands in the place of a directory of ours.
+///
+/// # Errors
+/// `repo-corrupt`, naming the link.
+pub fn require_no_link(link: &Path) -> Result<()> {
+    if !link.is_symlink() {
         return Ok(());
-    };
-    let shown = shell::path(&link);
+    }
+    let shown = shell::path(link);
     let what = format!(
         "{} is a symbolic link, and its content would be removed as leftovers",
         link.display()
