@@ -374,6 +374,22 @@ fn several_runs_at_once_are_layered_unless_something_else_is_said() {
 }
 
 #[test]
+fn directories_that_nest_very_deep_are_judged_alike() {
+    let repo = repo("");
+    let Some(layered) = spawn(&repo, true) else { return };
+    let copied = spawn(&repo, false).expect("an agent");
+    // Deeper than our own writer of trees goes.
+    let deep = "i=0; while test $i -lt 300; do mkdir d && cd d; i=$((i+1)); done; echo deep >f; cd \"$OLDPWD\"";
+    let script = format!("top=$PWD; {deep}; cd \"$top\"; git add -A; git commit -qm deep");
+    for spawned in [&layered, &copied] {
+        run(&repo, spawned, &script);
+    }
+    let judged = answers(&repo, &layered);
+    assert_eq!(judged["verdict"], "accept", "{judged}");
+    assert_eq!(judged, answers(&repo, &copied));
+}
+
+#[test]
 fn materializing_gives_the_same_files_in_their_place() {
     let repo = repo("[setup]\nrun = [\"mkdir built; echo made > built/tool\"]\n");
     let Some(spawned) = spawn(&repo, true) else {

@@ -1,4 +1,4 @@
-//! F9: no chain of symlinks leads out of the worktree.
+//! F9: no chain of symlinks leads out of the worktree, and nothing of ours is written through one.
 
 use crate::verify::Agent;
 use std::fs;
@@ -42,4 +42,42 @@ fn f9_a_chain_of_links_is_not_accepted() {
         assert!(!landed.status.success(), "{last} -> {target}");
         assert_eq!(agent.repo.git(["ls-files", "src/a"]), "");
     }
+}
+
+/// What an agent without a fence can put in the place of a file or a directory of ours.
+#[test]
+fn what_is_linked_to_in_the_place_of_our_own_files_stays_as_it_is() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    let (top, common) = (agent.repo.path(), agent.repo.path().join(".git"));
+    // The reflog of its branch.
+    let reflog = common.join("logs/refs/heads").join(&agent.branch);
+    fs::remove_file(&reflog).expect("removed");
+    symlink(top.join("README.md"), &reflog).expect("a link");
+    agent.repo.write("README.md", "mine\n");
+    agent.repo.commit_all("mine");
+    agent.repo.agent_json(&["merge", &agent.id]);
+    assert_eq!(fs::read_to_string(top.join("README.md")).expect("readable"), "mine\n");
+    // Its directory, which a discard would empty of what is confidential.
+    let other = agent.repo.spawn_task(crate::support::agent::TASK, &[]);
+    let short = other["short_id"].as_str().expect("an id");
+    let victim = top.with_file_name("victim");
+    fs::create_dir(&victim).expect("made");
+    fs::write(victim.join("prompt.md"), "mine").expect("written");
+    let place = common.join("agents").join(short);
+    fs::rename(&place, top.with_file_name("place")).expect("moved");
+    symlink(&victim, &place).expect("a link");
+    let refused = agent.repo.agent(&["discard", short, "--force"]);
+    crate::verify::refused(&refused, "repo-corrupt", 4);
+    assert!(victim.join("prompt.md").exists() && !victim.join("discarding").exists());
+    fs::remove_file(&place).expect("removed");
+    fs::rename(top.with_file_name("place"), &place).expect("moved");
+    // Its admin directory, where `doctor` makes one anew and writes nothing through the link.
+    let admin = common.join("worktrees").join(format!("agent-{short}"));
+    fs::rename(&admin, top.with_file_name("admin")).expect("moved");
+    symlink("../../.git", &admin).expect("a link");
+    agent.repo.agent_json(&["doctor", "--fix"]);
+    assert!(!common.join("commondir").exists() && admin.join("commondir").is_file());
+    assert_eq!(agent.repo.git(["status", "--porcelain"]), "");
+    agent.repo.agent_json(&["discard", short]);
 }

@@ -59,3 +59,20 @@ fn target_busy(branch: &str, id8: String) -> Error {
         .remedy("to end it", Remedy::Stop(id8))
         .remedy("to take over what a killed one left", Remedy::Repair)
 }
+
+/// Whether an error says that an agent's state cannot be read, and not that nothing can be written or that another
+/// process is at work.
+pub(crate) fn is_of_an_agent(error: &Error) -> bool {
+    let codes = [
+        Code::BaseNotCommit,
+        Code::FileTooLong,
+        Code::GitFailed,
+        Code::HistoryIncomplete,
+        Code::Io,
+        Code::LayerInvalid,
+        Code::RepoCorrupt,
+        Code::RepoNotFound,
+        Code::RepoUnsupportedFormat,
+    ];
+    codes.contains(&error.code())
+}

@@ -170,7 +170,7 @@ pub(crate) fn found_aside(path: &Path, name: &str) -> Option<PathBuf> {
 
 /// The layer of an agent whose worktree git does not know any more.
 pub(crate) fn cut_off(repo: &Repo, id: AgentId) -> Option<WorktreeLayer> {
-    let is_known = fs::symlink_metadata(admin_dir(repo, id)).is_ok();
+    let is_known = is_there(&admin_dir(repo, id));
     WorktreeLayer::at(&layout::layer_dir(repo.common_dir(), id)).filter(|_| !is_known)
 }
 
@@ -274,15 +274,21 @@ pub(crate) fn gone(agent: &Agent) -> Error {
         .remedy("to make it again", Remedy::Reopen(id))
 }
 
+/// Whether an admin directory is there. What a link in its place leads to is another one's, such as the main worktree's.
+pub(crate) fn is_there(admin: &Path) -> bool {
+    fs::symlink_metadata(admin).is_ok_and(|found| found.is_dir())
+}
+
 /// The files without which git cannot use the admin directory that a worktree names, where that is there and lacks some.
 pub(crate) fn lacking(worktree: &Path, admin: &Path) -> Vec<&'static str> {
-    if !admin.is_dir() || !leads_to(worktree, admin) {
+    if !is_there(admin) || !leads_to(worktree, admin) {
         return Vec::new();
     }
     let mut files = vec!["HEAD", "commondir", "gitdir"];
-    files.retain(|name| {
-        let found = fs::symlink_metadata(admin.join(name));
-        !found.is_ok_and(|found| !found.is_file() || found.len() > 0)
+    files.retain(|name| match fs::metadata(admin.join(name)) {
+        // What is neither, such as a FIFO, is looked at elsewhere.
+        Ok(found) => found.is_dir() || found.is_file() && found.len() == 0,
+        Err(_) => true,
     });
     files
 }
@@ -295,7 +301,7 @@ pub(crate) fn lacking(worktree: &Path, admin: &Path) -> Vec<&'static str> {
 pub(crate) fn require_whole(repo: &Repo, agent: &Agent) -> Result<()> {
     let admin = admin_dir(repo, agent.id);
     let is_cut_off = |path: &Path| {
-        let is_gone = fs::symlink_metadata(&admin).is_err() && belongs_to(path, &admin);
+        let is_gone = !is_there(&admin) && belongs_to(path, &admin);
         is_gone || !lacking(path, &admin).is_empty()
     };
     match find(repo, agent) {
@@ -310,7 +316,7 @@ pub(crate) fn unlinked(worktree: &Path, admin: &Path, code: Code) -> Error {
         "{} is an agent's worktree, but its admin directory {} is {}",
         worktree.display(),
         admin.display(),
-        if admin.is_dir() { "damaged" } else { "gone" }
+        if is_there(admin) { "damaged" } else { "gone" }
     );
     let path = shell::path(worktree);
     Error::new(code, what)

@@ -47,6 +47,16 @@ impl RawCommit {
         Some((line[..=end].to_owned(), seconds))
     }
 
+    /// Whether its headers are such as git's own check of objects lets pass (`fsck.c: fsck_commit`): one author and one committer behind tree
+    /// and parents, each with an address, a date and a time zone. A server may refuse a push for one that is not so, and of all that stands on it.
+    fn is_sound(&self) -> bool {
+        let lines = self.bytes.split(|&byte| byte == b'\n').skip(1);
+        let mut lines = lines.skip_while(|line| line.starts_with(b"parent "));
+        ["author ", "committer "].iter().all(|name| {
+            lines.next().and_then(|line| line.strip_prefix(name.as_bytes())).is_some_and(is_dated)
+        })
+    }
+
     /// The first line of its message; bytes that are not UTF-8 are replaced.
     pub fn subject(&self) -> String {
         let message = self.message();
@@ -255,6 +265,20 @@ impl Repo {
     }
 }
 
+impl Repo {
+    /// Checks that a commit is one that git lets pass where it checks what it is sent.
+    ///
+    /// # Errors
+    /// `repo-corrupt`.
+    pub fn require_sound_commit(&self, oid: Oid) -> Result<()> {
+        if self.read_raw_commit(oid)?.is_sound() {
+            return Ok(());
+        }
+        Err(Error::new(Code::RepoCorrupt, format!("commit {oid} is malformed"))
+            .hint("to see what is wrong with it, run git fsck"))
+    }
+}
+
 pub(super) fn unreadable(kind: &str, oid: Oid) -> Error {
     Error::new(Code::RepoCorrupt, format!("could not read {kind} {oid}"))
         .hint("to check the repository, run git fsck")
@@ -263,6 +287,24 @@ pub(super) fn unreadable(kind: &str, oid: Oid) -> Error {
 /// The lines that a header takes in a commit, the line feed at its end included.
 pub(in crate::git) fn fold_header(name: &str, value: &str) -> String {
     format!("{name} {}\n", value.replace('\n', "\n "))
+}
+
+/// Whether this is a name, an address, a date and a time zone (`fsck.c: fsck_ident`).
+fn is_dated(who: &[u8]) -> bool {
+    let marks = |byte: &u8| matches!(byte, b'<' | b'>');
+    let dated = || -> Option<bool> {
+        let (name, rest) = who.split_at(who.iter().position(marks)?);
+        let rest = rest.strip_prefix(b"<").filter(|_| name.ends_with(b" "))?;
+        let (_, rest) = rest.split_at(rest.iter().position(marks)?);
+        let date = std::str::from_utf8(rest.strip_prefix(b"> ")?).ok()?;
+        let (seconds, zone) = date.trim_start_matches([' ', '\t']).split_once(' ')?;
+        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_padded = seconds.len() > 1 && seconds.starts_with('0');
+        let zone = zone.strip_prefix(['+', '-'])?;
+        let is_time = are_digits(seconds) && !is_padded && seconds.parse::<i64>().is_ok();
+        Some(is_time && zone.len() == 4 && are_digits(zone))
+    };
+    dated() == Some(true)
 }
 
 fn find(commit: &[u8], name: &str) -> Option<Vec<u8>> {
@@ -306,6 +348,67 @@ mod tests {
         assert_eq!(find(commit, "note"), Some(b"yes".to_vec()));
         assert_eq!(find(b"tree 1\n\nnote no\n", "note"), None);
         assert_eq!(find(b"note", "note"), None);
+    }
+
+    #[test]
+    fn what_git_lets_pass_is_sound() {
+        let place = tempfile::tempdir().expect("a directory");
+        let git = |words: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            git.current_dir(&place).args(words);
+            git
+        };
+        assert!(git(&["init", "--quiet"]).status().expect("git starts").success());
+        let good = "a <a> 1700000000 +0000";
+        let tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+        let people = [
+            good,
+            "a <a> 0 -0130",
+            "a <> 1 +0000",
+            " <a> 1 +0000",
+            "<a> 1 +0000",
+            "a<a> 1 +0000",
+            "a <a 1 +0000",
+            "a a> 1 +0000",
+            "a <a>1 +0000",
+            "a <a>  1 +0000",
+            "a <a> -1 +0000",
+            "a <a> 01 +0000",
+            "a <a> 1",
+            "a <a> 1 0000",
+            "a <a> 1 +000",
+            "a <a> 1 +00000",
+            "a <a> 99999999999999999999 +0000",
+            "a <a> x +0000",
+            "a <a>",
+            "a <b<c> 1 +0000",
+            "a <b>c> 1 +0000",
+            "",
+        ];
+        let pairs = people.iter().flat_map(|who| [(*who, good), (good, *who)]);
+        let commits = pairs.map(|(author, committer)| {
+            format!("tree {tree}\nauthor {author}\ncommitter {committer}\n\nm\n")
+        });
+        let odd = [
+            format!("tree {tree}\nauthor {good}\nauthor {good}\ncommitter {good}\n\nm\n"),
+            format!("tree {tree}\ncommitter {good}\nauthor {good}\n\nm\n"),
+            format!("tree {tree}\nauthor {good}\n\nm\n"),
+        ];
+        let (mut passed, mut refused) = (0, 0);
+        for commit in commits.chain(odd) {
+            let file = place.path().join("commit");
+            std::fs::write(&file, &commit).expect("written");
+            let asked = git(&["hash-object", "-t", "commit", "commit"]).output();
+            let is_sound = asked.expect("git starts").status.success();
+            assert_eq!(
+                RawCommit::from_bytes(commit.clone().into()).is_sound(),
+                is_sound,
+                "{commit}"
+            );
+            passed += usize::from(is_sound);
+            refused += usize::from(!is_sound);
+        }
+        assert!(passed > 3 && refused > 9, "{passed} {refused}");
     }
 
     #[test]

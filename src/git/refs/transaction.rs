@@ -15,9 +15,11 @@ use crate::git::files::untrusted;
 use crate::git::objects::Identity;
 use crate::git::refs::{Tip, lost_to, patiently};
 use crate::git::repo::program::{self, Version};
+use rustix::fs::OFlags;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The name of the hook.
@@ -311,7 +313,11 @@ pub(in crate::git) fn append(
     untrusted::require_regular(&path, LONGEST)?;
     let what = "could not write the reflog";
     let mut options = File::options();
-    options.create(true).append(true);
+    // An agent can have put a link to another file there, which is no reflog.
+    if path.is_symlink() {
+        std::fs::remove_file(&path).at(what, &path)?;
+    }
+    options.create(true).append(true).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     let open = || {
         retry_if_pruned(|| {
             path.parent().map_or(Ok(()), std::fs::create_dir_all)?;

@@ -274,7 +274,17 @@ fn whole_tree(
         };
     }
     let whole = Index::parse(Index::of(&contents)).ok_or_else(unreadable)?;
-    source.repo.tree_of_index(&whole)?.ok_or_else(unreadable)
+    tree_of(source, &whole)
+}
+
+/// The tree of an index. What our own writer leaves to git, such as directories that nest very deep, git writes.
+fn tree_of(source: &WorktreeSource<'_>, index: &Index) -> Result<Oid> {
+    if let Some(tree) = source.repo.tree_of_index(index)? {
+        return Ok(tree);
+    }
+    let own = source.index.with_extension("tree");
+    fs::write(&own, Index::of(&index.contents().collect())).at("could not write", &own)?;
+    super::write_tree(&WorktreeSource { index: &own, ..*source }).map(|(tree, _)| tree)
 }
 
 /// Whether an index holds a tree and nothing else: no flags, no submodules, no conflicts.
@@ -322,7 +332,7 @@ pub(super) fn look(
     let (tracked, staged, unmerged) = match &own {
         None => (TrackedFiles::of_tree(repo, base), base, &[][..]),
         Some(own) => {
-            let staged = repo.tree_of_index(own.merged())?.ok_or_else(unreadable)?;
+            let staged = tree_of(source, own.merged())?;
             (TrackedFiles::Index(own.merged()), staged, own.unmerged.as_slice())
         }
     };

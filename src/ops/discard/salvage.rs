@@ -4,7 +4,7 @@ use crate::agents::context::untrusted::gitlinks;
 use crate::agents::context::{scratch, untrusted};
 use crate::agents::{Ctx, who::lookup, work, work::bundle};
 use crate::domain::{Agent, AgentId, Event, Oid, What};
-use crate::error::{Code, Error, IoContext, Result};
+use crate::error::{Code, IoContext, Result};
 use crate::git::files::admin_dir::MODULES;
 use crate::git::history::ancestry::Keepable;
 use crate::git::uncommitted::salvage::{
@@ -73,7 +73,7 @@ pub(super) fn not_kept(
     };
     let tip = tip_of(agent, site);
     match not_kept_by_git(ctx, agent, place, tip, options) {
-        Err(error) if is_cause(&error) => {
+        Err(error) if untrusted::is_of_an_agent(&error) => {
             let tip = ctx.repo.read_commit(tip)?;
             keep_broken(ctx, agent, place, options, &tip).map(|kept| kept.not_kept)
         }
@@ -159,7 +159,7 @@ impl Salvage {
                     .and_then(|reading| work(ctx, agent, place, options, &tip, &reading)),
             };
             let (found, cause) = match found {
-                Err(error) if is_cause(&error) => (None, Some(error)),
+                Err(error) if untrusted::is_of_an_agent(&error) => (None, Some(error)),
                 found => (found?, None),
             };
             if let Some(found) = found {
@@ -460,23 +460,6 @@ struct KeptAsItIs {
     pub not_kept: NotKept,
     /// What is kept at another place than its own.
     pub warning: Option<String>,
-}
-
-/// Whether an error says that an agent's state cannot be read, and not that nothing can be written or that another
-/// process is at work.
-fn is_cause(error: &Error) -> bool {
-    let codes = [
-        Code::BaseNotCommit,
-        Code::FileTooLong,
-        Code::GitFailed,
-        Code::HistoryIncomplete,
-        Code::Io,
-        Code::LayerInvalid,
-        Code::RepoCorrupt,
-        Code::RepoNotFound,
-        Code::RepoUnsupportedFormat,
-    ];
-    codes.contains(&error.code())
 }
 
 /// Writes all of it as objects; no ref moves.

@@ -506,15 +506,14 @@ fn damaged(
         let _alone = alone(ctx, agent.id)?;
         for name in worktree::lacking(&path, &admin) {
             let file = admin.join(name);
-            let text = match name {
-                "HEAD" => format!("ref: {}\n", agent.branch.as_deref().unwrap_or_default()),
-                "commondir" => "../..\n".to_owned(),
-                _ => {
-                    ctx.repo.point_admin_dir(&admin, &path)?;
-                    continue;
-                }
-            };
-            fs::write(&file, text).at("could not write", &file)?;
+            // In the place of what is there, be it a link or an empty directory, and never into it.
+            let _ = fs::remove_dir(&file);
+            let branch = agent.branch.as_deref().unwrap_or_default();
+            match name {
+                "HEAD" => fsx::write_atomic(&file, format!("ref: {branch}\n").as_bytes()),
+                "commondir" => fsx::write_atomic(&file, b"../..\n"),
+                _ => ctx.repo.point_admin_dir(&admin, &path),
+            }?;
         }
         Ok("git finds it again".to_owned())
     })
@@ -526,7 +525,7 @@ fn is_unlinked(ctx: &Ctx, agent: &Agent, path: &Path) -> bool {
     if path.symlink_metadata().is_err() {
         return worktree::cut_off(&ctx.repo, agent.id).is_some();
     }
-    admin.symlink_metadata().is_err() && belongs_to(path, &admin)
+    !worktree::is_there(&admin) && belongs_to(path, &admin)
 }
 
 fn finding(ctx: &Ctx, agent: &Agent, path: PathBuf, admin: PathBuf) -> DoctorFinding {
@@ -575,6 +574,9 @@ fn make_again(ctx: &Ctx, agent: &Agent, path: &Path, admin: &Path) -> Result<Str
         return Ok(TAKEN_CARE_OF.to_owned());
     };
     let is_without_place = path.symlink_metadata().is_err();
+    if admin.is_symlink() {
+        fs::remove_file(admin).at("could not remove", admin)?;
+    }
     let scratch = layout::tmp_dir(common);
     let new = NewWorktree {
         name: &layout::worktree_name(agent.id),

@@ -23,6 +23,7 @@ mod parts;
 mod report;
 mod reported;
 
+use crate::agents::context::untrusted;
 use crate::agents::who::authority::require_own;
 use crate::agents::work::bundle::{self, Bundle};
 use crate::agents::work::{AsItLands, as_it_lands, base_of, stacked, to_merge};
@@ -528,17 +529,10 @@ fn unreadable(ctx: &Ctx, options: &VerifyOptions, error: Error) -> Result<Verdic
 }
 
 fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict> {
-    let is_about_files = matches!(
-        error.code(),
-        Code::BaseNotCommit
-            | Code::GitFailed
-            | Code::FileTooLong
-            | Code::RepoCorrupt
-            | Code::Io
-            | Code::HistoryIncomplete
-    );
-    // A commit that the caller names may be anything.
-    if !is_about_files || options.ci || options.tip.is_some() {
+    // A commit that the caller names may be anything, and the base of a layer is not the agent's.
+    let is_of_base = error.code() == Code::LayerInvalid;
+    let is_named = options.ci || options.tip.is_some();
+    if !untrusted::is_of_an_agent(error) || is_of_base || is_named {
         return None;
     }
     let ledger = ctx.ledger();

@@ -51,9 +51,10 @@ pub fn was_deleted(common_dir: &Path, id: AgentId) -> bool {
 /// last: a killed deletion is finished by the next call.
 ///
 /// # Errors
-/// `io`, `repo-read-only`, `disk-full`.
+/// `repo-corrupt` where a link stands in the place of the agent's directory; `io`, `repo-read-only`, `disk-full`.
 pub fn forget(common_dir: &Path, id: AgentId) -> Result<()> {
     let directory = layout::agent_dir(common_dir, id);
+    layout::require_no_link(&directory)?;
     let (prompt, task) = (directory.join(PROMPT), directory.join(TASK));
     end_run_prompt(common_dir, id)?;
     let Some(source) = fsx::load_if_there(&task)? else {
@@ -81,9 +82,10 @@ pub fn forget(common_dir: &Path, id: AgentId) -> Result<()> {
 /// in the trash may lie there for a while.
 ///
 /// # Errors
-/// `io`.
+/// As [`forget`].
 pub fn delete(common_dir: &Path, id: AgentId) -> Result<()> {
     let directory = layout::agent_dir(common_dir, id);
+    layout::require_no_link(&directory)?;
     for name in half_written(&directory) {
         remove_file(&name)?;
     }

@@ -46,21 +46,18 @@ pub const BROKEN: &[State] = &[
         fs::remove_file(scene.admin_dir.join("index")).expect("removed");
         fs::create_dir(scene.admin_dir.join("index")).expect("made");
     }),
-    rejected("impossible commit date", |scene| {
-        let commit = git_in(&scene.bad.worktree, ["cat-file", "commit", "HEAD"]);
-        let date = " 99999999999999999999 +";
-        let commit: Vec<String> = commit
-            .lines()
-            .map(|line| match line.rsplit_once('>') {
-                Some((who, _)) if line.starts_with("author ") || line.starts_with("committer ") => {
-                    format!("{who}>{date}0000")
-                }
-                _ => line.to_owned(),
-            })
-            .collect();
-        let hash = ["hash-object", "-t", "commit", "-w", "--literally", "--stdin"];
-        let oid = feed(&scene.bad.worktree, &hash, &(commit.join("\n") + "\n"));
-        fs::write(scene.branch_file(), oid).expect("written");
+    rejected("impossible commit date", |scene| dated(scene, " 99999999999999999999 +0000")),
+    rejected("negative commit date", |scene| dated(scene, " -1 +9999")),
+    rejected("linked admin directory", |scene| {
+        let place = scene.bad.repo.path().with_file_name("elsewhere");
+        fs::rename(&scene.admin_dir, place).expect("moved");
+        symlink("../../.git", &scene.admin_dir).expect("a link");
+    }),
+    rejected("HEAD that leads nowhere", |scene| leads_nowhere(scene, "HEAD")),
+    rejected("commondir that leads nowhere", |scene| leads_nowhere(scene, "commondir")),
+    rejected("directory in the place of commondir", |scene| {
+        fs::remove_file(scene.admin_dir.join("commondir")).expect("removed");
+        fs::create_dir(scene.admin_dir.join("commondir")).expect("made");
     }),
     rejected("FIFO in the place of a tracked file", |scene| {
         fifo(&scene.bad.worktree.join("src/lib.rs"));
@@ -146,6 +143,27 @@ pub const BUSY: &[State] = &[
     rejected("endless .git", |scene| stretch(&scene.bad.worktree.join(".git"))),
     rejected("endless file", |scene| stretch(&scene.bad.worktree.join("src/huge.bin"))),
 ];
+
+/// Gives the tip another author's and committer's date.
+fn dated(scene: &Scene, date: &str) {
+    let commit = git_in(&scene.bad.worktree, ["cat-file", "commit", "HEAD"]);
+    let lines = commit.lines().map(|line| match line.rsplit_once('>') {
+        Some((who, _)) if line.starts_with("author ") || line.starts_with("committer ") => {
+            format!("{who}>{date}")
+        }
+        _ => line.to_owned(),
+    });
+    let commit: Vec<String> = lines.collect();
+    let hash = ["hash-object", "-t", "commit", "-w", "--literally", "--stdin"];
+    let oid = feed(&scene.bad.worktree, &hash, &(commit.join("\n") + "\n"));
+    fs::write(scene.branch_file(), oid).expect("written");
+}
+
+fn leads_nowhere(scene: &Scene, name: &str) {
+    let file = scene.admin_dir.join(name);
+    fs::remove_file(&file).expect("removed");
+    symlink("/nonexistent", file).expect("a link");
+}
 
 fn overwrite(scene: &Scene, name: &str, content: &str) {
     fs::write(scene.admin_dir.join(name), content).expect("written");
