@@ -236,6 +236,28 @@ fn a_bare_repository_works() {
 }
 
 #[test]
+fn a_branch_that_a_bare_repository_holds_from_now_on_is_told_of_once() {
+    let repo = TestRepo::with_commit();
+    let bare = repo.path().with_file_name("project.git");
+    repo.git(["clone", "-q", "--bare", ".", bare.to_str().expect("UTF-8")]);
+    let own = repo.path().with_file_name("own");
+    git_in(&bare, ["worktree", "add", "-q", own.to_str().expect("UTF-8"), "main"]);
+    git_in(&own, ["switch", "-q", "-c", "other"]);
+    let spawn = || {
+        let words = ["spawn", "-m", "do it", "--scope", "src/**", "--format=json"];
+        let output = agent_command(&bare).args(words).output().expect("starts");
+        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        said["warnings"].to_string()
+    };
+    let is_told = spawn().contains("git switch --ignore-other-worktrees");
+    // Only a git that does so is said to.
+    let switched = git_output(&own, ["switch", "-q", "main"]);
+    assert_eq!(is_told, !switched.status.success());
+    git_in(&own, ["switch", "-q", "--ignore-other-worktrees", "main"]);
+    assert!(!spawn().contains("--ignore-other-worktrees"));
+}
+
+#[test]
 fn a_bare_repository_behind_a_git_file_works() {
     let repo = TestRepo::with_commit();
     let project = repo.path().with_file_name("project");

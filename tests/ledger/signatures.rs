@@ -80,6 +80,12 @@ fn events_are_signed_as_git_signs_and_all_others_are_named() {
     expected.sort_unstable();
     assert_eq!(all, expected, "{found}");
 
+    // A relative list begins at the top of the worktree.
+    let list = repo.git(["config", "gpg.ssh.allowedSignersFile"]);
+    std::fs::copy(list, repo.path().join(".git/signers")).expect("copied");
+    repo.git(["config", "gpg.ssh.allowedSignersFile", ".git/signers"]);
+    assert_eq!(verify(&repo, &[])["signatures"]["signed"], by_ada);
+
     // Without a list no key is trusted, and what is signed still differs from what is not.
     repo.git(["config", "--unset", "gpg.ssh.allowedSignersFile"]);
     let found = verify(&repo, &[]);

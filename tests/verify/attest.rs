@@ -130,6 +130,53 @@ fn what_was_altered_or_signed_by_a_stranger_does_not_hold() {
 }
 
 #[test]
+fn a_key_that_was_revoked_signs_nothing_any_more() {
+    let scene = Scene::new();
+    scene.attest("attestation");
+    let repo = &scene.agent.repo;
+    // Git resolves a relative file from the top of the worktree, wherever it is asked.
+    fs::copy(scene.file("allowed"), repo.path().join("signers")).expect("copied");
+    scene.set("gpg.ssh.allowedSignersFile", "signers");
+    let from_below = || {
+        let mut command = agent_command(&repo.path().join("src"));
+        command.args(["verify", "--format=json", "--attested", &scene.file("attestation")]);
+        report(&command.output().expect("git-agent starts"))
+    };
+    assert_eq!(from_below()["signer"], "ada@example.com");
+    fs::copy(scene.file("ada.pub"), repo.path().join("revoked")).expect("copied");
+    scene.set("gpg.ssh.revocationFile", "revoked");
+    assert_eq!(codes(&from_below()), ["attestation.signature"]);
+    // A list that is missing tells nothing.
+    scene.set("gpg.ssh.revocationFile", "elsewhere");
+    super::refused_json(&scene.attested("attestation", &[]), "io", 4);
+}
+
+#[test]
+fn an_answer_goes_into_what_is_no_file_and_takes_the_place_of_a_link() {
+    let scene = Scene::new();
+    let place = |name: &str| scene.place.join(name);
+    let status = isolated("mkfifo", &scene.place).arg("pipe").status();
+    assert!(status.expect("mkfifo starts").success());
+    let pipe = place("pipe");
+    let reader = std::thread::spawn(move || fs::read_to_string(pipe).expect("readable"));
+    let words = ["--attest", &scene.file("pipe")];
+    let output = scene.agent.run(&words);
+    assert!(output.status.success(), "{}", describe(&output));
+    assert!(reader.join().expect("a reader").contains("payloadType"));
+    // Into a stream that is led elsewhere.
+    let words = ["--attest", &scene.file("attestation"), "--also=json=/dev/stderr"];
+    let output = scene.agent.run(&words);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("git-agent.verify/"));
+    let output = scene.agent.run(&["--also=json=/dev/full"]);
+    super::refused(&output, "disk-full", 4);
+    // An agent can have put a link there.
+    fs::write(place("real"), "mine").expect("written");
+    std::os::unix::fs::symlink("real", place("link")).expect("a link");
+    scene.attest("link");
+    assert_eq!(fs::read_to_string(place("real")).expect("readable"), "mine");
+}
+
+#[test]
 fn only_a_whole_accepting_verdict_is_attested() {
     let scene = Scene::new();
     let file = scene.file("attestation");

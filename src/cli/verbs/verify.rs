@@ -441,11 +441,11 @@ fn ways_text(verdict: &Verdict, is_layered: bool, here: &Path) -> String {
     if !globs.is_empty() {
         let given: String =
             globs.iter().take(MOST_GLOBS).map(|glob| format!(" --add-scope {glob}")).collect();
-        let more = match globs.len().saturating_sub(MOST_GLOBS) {
-            0 => String::new(),
-            more => format!(", and {more} more"),
+        let which = match globs.len() {
+            ..=MOST_GLOBS => "it".to_owned(),
+            all => format!("the first {MOST_GLOBS} of {all}"),
         };
-        text.push_str(&format!("to let the agent change it: git agent amend {id}{given}{more}\n"));
+        text.push_str(&format!("to let the agent change {which}: git agent amend {id}{given}\n"));
     }
     // Last, because a path of the line above is read from where its reader stands.
     let takes_back = |one: &&Finding| one.fix.starts_with(IN_WORKTREE);

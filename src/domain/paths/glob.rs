@@ -380,11 +380,16 @@ pub fn seen_from(here: &Path, glob: &str) -> String {
     }
 }
 
-/// A name as a glob that matches it and nothing else.
+/// A name as a glob that matches it, and nothing else unless the name has what no glob can say: any character stands in its place then.
 pub fn escaped(name: &str) -> String {
     let mut glob = String::with_capacity(name.len());
-    for c in name.chars() {
+    for (at, c) in name.char_indices() {
         match c {
+            // What a glob may not begin with.
+            '~' if at == 0 => glob.push_str("[~]"),
+            '!' if at == 0 => glob.push('?'),
+            '\\' => glob.push('?'),
+            c if c.is_control() => glob.push('?'),
             // A comma between globs is refused.
             '*' | '?' | '[' | '{' | '}' | ',' => glob.extend(['[', c, ']']),
             c => glob.push(c),
@@ -396,6 +401,28 @@ pub fn escaped(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_name_has_a_glob_that_matches_it() {
+        for name in [
+            "a",
+            "!bang",
+            "~t",
+            "a~!",
+            "back\\slash",
+            "tab\tx",
+            "nl\nx",
+            "[id]",
+            "{a,b}",
+            "?*",
+            "#",
+            " x ",
+        ] {
+            let glob = Glob::parse(&escaped(name)).expect(name);
+            let matcher = globset::Glob::new(glob.as_str()).expect(name).compile_matcher();
+            assert!(matcher.is_match(name), "{name:?}: {}", glob.as_str());
+        }
+    }
 
     #[test]
     fn globs_are_normalised() {

@@ -15,6 +15,7 @@ mod check;
 use crate::domain::life::id::AgentName;
 use crate::domain::paths::glob::Glob;
 use crate::domain::value::diagnostic::{Field, Located, Problem, Source};
+use crate::domain::value::shell;
 use crate::error::{Code, Error, ErrorFacts, Remedy};
 use std::fmt;
 use std::time::Duration;
@@ -154,13 +155,13 @@ impl From<TaskProblems> for Error {
             error = error.remedy("to see all roles", Remedy::Roles);
         }
         let argument = match name.as_str() {
-            "<stdin>" => "-",
-            COMMAND_LINE => "-m <task> --scope <glob>",
-            file => file,
+            "<stdin>" => "-".to_owned(),
+            COMMAND_LINE => "-m <task> --scope <glob>".to_owned(),
+            file => shell::word(file.as_bytes()),
         };
         error.remedy(
             "fix the task, give it a smaller scope, or abort; to check it again without spawning",
-            Remedy::CheckTask(argument.to_owned()),
+            Remedy::CheckTask(argument),
         )
     }
 }

@@ -32,6 +32,10 @@ pub struct ToCommit<'a> {
     pub environment: &'a [(&'static str, PathBuf)],
 }
 
+/// What to do where a commit cannot be signed.
+const SIGNING: &str =
+    "to see how commits are signed, run git config --get-regexp '^(gpg|user.signingkey)'";
+
 impl Checkout {
     /// Writes to `copy` an index in which these paths are as HEAD has them, and all others as staged.
     ///
@@ -153,8 +157,12 @@ impl Checkout {
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said).trim().to_owned();
             let what = format!("git commit in {} did not go through", self.top.display());
-            let error = self
+            let mut error = self
                 .with_status(Error::new(Code::CommitRefused, what), "to see what it would hold");
+            if said.contains("gpg failed to sign") || said.contains("failed to write commit object")
+            {
+                error = error.hint(SIGNING);
+            }
             return Err(error.because(said));
         }
         let mut command = self.git();
@@ -246,9 +254,7 @@ impl Repo {
             return command::named(&output.stdout);
         }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(Error::new(Code::CommitRefused, failure)
-            .hint("to see how commits are signed, run git config --get-regexp '^(gpg|user.signingkey)'")
-            .because(said))
+        Err(Error::new(Code::CommitRefused, failure).hint(SIGNING).because(said))
     }
 }
 

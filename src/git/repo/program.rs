@@ -26,6 +26,10 @@ impl Version {
     /// pass over them in silence.
     pub const CONFIG_HOOKS: Version = Version { major: 2, minor: 54 };
 
+    /// The first git that knows from a linked worktree that the main one is bare where `config.worktree` says so, to which git itself
+    /// moves `core.bare` once worktrees have settings of their own.
+    pub const BARE_IN_WORKTREE_CONFIG: Version = Version { major: 2, minor: 49 };
+
     /// The first git that tells `reference-transaction` nothing of HEAD where only its reflog changes.
     pub const HEAD_UNTOLD: Version = Version { major: 2, minor: 48 };
 
@@ -207,6 +211,10 @@ impl Repo {
 /// commit's cannot pass for one.
 const NAMESPACE: &str = "git";
 
+/// The settings that name the list of the keys that may sign, and that of the keys that may not any more.
+const SIGNERS: &str = "gpg.ssh.allowedSignersFile";
+const REVOKED: &str = "gpg.ssh.revocationFile";
+
 /// How many commits one git is asked about: their names fit into a pipe.
 const AT_ONCE: usize = 1000;
 
@@ -239,7 +247,10 @@ impl Repo {
     /// `usage` where git is not set up to sign with ssh keys; `io`, `git-failed` where `ssh-keygen` does not sign.
     pub fn sign(&self, text: &[u8], scratch: &Path) -> Result<String> {
         let format = self.shared("gpg.format")?;
-        let key = self.shared("user.signingKey")?;
+        let key = match self.shared("user.signingKey")? {
+            None => self.default_key()?,
+            key => key,
+        };
         let Some(key) = key.filter(|_| format.as_deref() == Some("ssh")) else {
             let what = "git is not set up to sign with an ssh key here";
             return Err(Error::new(Code::Usage, what)
@@ -282,8 +293,8 @@ impl Repo {
         signers: Option<&Path>,
         scratch: &Path,
     ) -> Result<Signer> {
-        let configured = self.shared("gpg.ssh.allowedSignersFile")?;
-        let Some(signers) = signers.map(Path::to_owned).or(configured.map(PathBuf::from)) else {
+        let configured = self.shared_file(SIGNERS)?;
+        let Some(signers) = signers.map(Path::to_owned).or(configured) else {
             return Err(Error::new(Code::Usage, "there is no list of the keys that may sign")
                 .hint("to name one, run git config gpg.ssh.allowedSignersFile <file>"));
         };
@@ -300,6 +311,11 @@ impl Repo {
         // To be named in the list proves nothing yet: this checks the signature over the text.
         let mut verify = self.ssh_keygen()?;
         verify.args(["-Y", "verify", "-n", NAMESPACE, "-f"]).arg(&signers);
+        if let Some(revoked) = self.shared_file(REVOKED)? {
+            // ssh-keygen itself takes a list that is missing for one that revokes every key.
+            fs::metadata(&revoked).at("could not read", &revoked)?;
+            verify.arg("-r").arg(revoked);
+        }
         verify.args(["-I", principal, "-s"]).arg(&file);
         let verified = command::feed(verify, text)?;
         Ok(if verified.status.success() {
@@ -315,8 +331,17 @@ impl Repo {
     /// `git-missing`, `git-failed`; `repo-corrupt` for a commit that is missing.
     pub fn commit_signatures(&self, commits: &[Oid]) -> Result<HashMap<Oid, CommitSignature>> {
         let mut signatures = HashMap::new();
+        let mut lists = Vec::new();
+        for key in [SIGNERS, REVOKED] {
+            let file = self.shared_file(key)?;
+            lists.extend(file.map(|file| (key, file.to_string_lossy().into_owned())));
+        }
         for commits in commits.chunks(AT_ONCE) {
             let mut command = self.plumbing();
+            // This git does not stand where a relative one begins.
+            for (key, file) in &lists {
+                command.args(["-c", &format!("{key}={file}")]);
+            }
             // `log` and not `rev-list`, which before git 2.41 does not read the settings of signatures.
             command.args(["log", "--no-walk=unsorted", "--stdin", "--no-show-signature"]);
             command.args(["--no-patch", "--format=%H %G? %GS"]);
@@ -346,10 +371,29 @@ impl Repo {
         Ok(signatures)
     }
 
+    /// The first key that the user's own command names (`gpg.ssh.defaultKeyCommand`), as git takes it where no key is set.
+    fn default_key(&self) -> Result<Option<String>> {
+        let Some(line) = self.shared("gpg.ssh.defaultKeyCommand")? else {
+            return Ok(None);
+        };
+        let mut command = command::signer("/bin/sh");
+        let output = command::finish(command.args(["-c", &line]))?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let is_key = |line: &&str| line.starts_with("ssh-") || line.starts_with("key::");
+        let first = said.lines().next().filter(is_key).map(str::to_owned);
+        Ok(first.filter(|_| output.status.success()))
+    }
+
     fn ssh_keygen(&self) -> Result<Command> {
         let program = self.shared("gpg.ssh.program")?;
         let program = self.program_at(program.unwrap_or_else(|| "ssh-keygen".to_owned()))?;
         Ok(command::signer(&program))
+    }
+
+    /// The file that a setting names. A relative one begins at the top of the main worktree, as for a git that stands there.
+    fn shared_file(&self, key: &str) -> Result<Option<PathBuf>> {
+        let file = self.shared(key)?;
+        file.map(|file| Ok(self.root()?.join(file))).transpose()
     }
 
     /// The value of a setting, `~/` at its beginning replaced. The shared directory has no worktree's own configuration.

@@ -11,9 +11,9 @@ use crate::agents::who::scope_guard::agent_here;
 use crate::agents::{Ctx, ScopeGuard, Scratch, place::worktree, stock::layered, who::lookup, work};
 use crate::domain::paths::removal::{Parents, out_of_commit, out_of_worktree, pathspec};
 use crate::domain::{
-    Agent, BundleRule, Change, ChangeKind, Isolation, Oid, Violation, value::shell,
+    Agent, BundleRule, Change, ChangeKind, Isolation, Oid, State, Violation, value::shell,
 };
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Remedy, Result};
 use crate::git::Repo;
 use crate::git::changes::{Staging, worktree_changes};
 use crate::store::files::layout;
@@ -123,6 +123,9 @@ fn open_elsewhere(ctx: &Ctx, agent: &Agent, subject: &Subject) -> Result<Option<
                 let what = format!("the worktree of agent {id} is not here");
                 Error::new(Code::AgentState, what)
             };
+            if agent.state == State::Discarded {
+                return Err(gone().remedy("to get its work back", Remedy::Reopen(id)));
+            }
             let error = lookup::require_worktree_here(ctx, agent).err();
             Err(error.unwrap_or_else(gone).hint(format!(
                 "to judge its commits, run git agent check {id} --range <base>..<branch>"

@@ -209,10 +209,6 @@ const OLDEST: Version = Version { major: 2, minor: 38 };
 /// know the setting too, but their `git merge-tree` crashes with it.
 const ATTRIBUTE_SOURCE: Version = Version { major: 2, minor: 43 };
 
-/// The first git that knows from a linked worktree that the main one is bare where `config.worktree` says so, to which git itself
-/// moves `core.bare` once worktrees have settings of their own.
-const BARE_IN_WORKTREE_CONFIG: Version = Version { major: 2, minor: 49 };
-
 /// The command that brings pages and completions up to date.
 const INSTALL: &str = "git agent setup shell";
 
@@ -273,7 +269,7 @@ fn fallback(version: Version, is_bare: bool) -> Option<DoctorFinding> {
     ];
     if is_bare {
         let what = "git checks out the branch that HEAD of a bare repository names in no linked worktree, once there are agents";
-        cases.push((BARE_IN_WORKTREE_CONFIG, what));
+        cases.push((Version::BARE_IN_WORKTREE_CONFIG, what));
     }
     let falls: Vec<_> = cases
         .iter()

@@ -2,7 +2,7 @@
 
 use crate::agents::who::scope_guard::{other_controls, spell_out_directories};
 use crate::agents::who::{assignment, authority};
-use crate::agents::{Ctx, context::real_path, place::projects};
+use crate::agents::{Ctx, context::real_path, place::projects, upkeep::hooks};
 use crate::domain::boundary::scope::{Opened, control_files, deny_control_files};
 use crate::domain::life::event::Base;
 use crate::domain::settings::project::{ProjectSettings, Projects};
@@ -20,6 +20,7 @@ use crate::error::{Code, Error, Result};
 use crate::git::Tip;
 use crate::git::config::Identities;
 use crate::git::refs;
+use crate::git::repo::program::Version;
 use crate::ops::spawn::adopt::AdoptedWorktree;
 use crate::ops::spawn::contract::{
     AgentNames, GivenTask, PlannedCommit, PlannedPlace, PlannedSetup, SpawnOptions, SpawnPlan,
@@ -222,6 +223,21 @@ fn lost_ledger(ctx: &Ctx) -> Result<Option<String>> {
     }))
 }
 
+/// The warning that the first agent of a bare repository takes the branch from its worktrees which HEAD of the repository names: git before
+/// 2.49 takes that for checked out once worktrees have settings of their own.
+fn held_branch(ctx: &Ctx) -> Result<Option<String>> {
+    let repo = &ctx.repo;
+    if !repo.is_bare()? || repo.reads_worktree_config()? {
+        return Ok(None);
+    }
+    let is_old = hooks::this_git(ctx).is_some_and(|git| git < Version::BARE_IN_WORKTREE_CONFIG);
+    Ok(is_old.then(|| {
+        "this git will not check out the branch that HEAD of this bare repository names in a worktree as long as there are agents; to do \
+         it all the same, run git switch --ignore-other-worktrees <branch>"
+            .to_owned()
+    }))
+}
+
 impl<'a> Planner<'a> {
     /// Begins with a draft as it was given: [`look_up`](Planner::look_up) fills it from the repository's settings, and what counts
     /// is whether the task itself asked for something.
@@ -234,7 +250,7 @@ impl<'a> Planner<'a> {
             own_copy: draft.setup_copy.given().is_some(),
             own_scope: draft.whitelist.given().is_some(),
             ledger: ctx.ledger(),
-            warnings: lost_ledger(ctx)?.into_iter().collect(),
+            warnings: lost_ledger(ctx)?.into_iter().chain(held_branch(ctx)?).collect(),
             ctx,
             options,
         })

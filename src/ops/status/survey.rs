@@ -102,12 +102,15 @@ fn in_order<'a>(
 
 // What the agents of one repository have in common, so that looking at many of them asks for it once.
 
+/// A branch, and where it is.
+type BranchAndTip = (Option<String>, Option<Oid>);
+
 /// The surroundings of a look, and what was found out in them before.
 pub(super) struct Surroundings<'a> {
     pub(super) ctx: &'a Ctx,
     pub(super) histories: &'a Histories,
     /// Where the branches are that work lands on, by name.
-    targets: RefCell<HashMap<String, (Option<String>, Option<Oid>)>>,
+    targets: RefCell<HashMap<String, BranchAndTip>>,
     scopes: Scopes,
     rules: RefCell<Option<Rules>>,
 }
@@ -138,7 +141,7 @@ impl<'a> Surroundings<'a> {
     }
 
     /// The branch that an agent's work would land on, and the commit.
-    pub(super) fn target(&self, agent: &Agent) -> (Option<String>, Option<Oid>) {
+    pub(super) fn target(&self, agent: &Agent) -> BranchAndTip {
         let find = || work::base_of(self.ctx, agent, None).unwrap_or_default();
         let name = agent.base.as_ref().and_then(|base| base.refname.as_ref());
         match name {

@@ -107,7 +107,7 @@ pub fn attest(ctx: &Ctx, verdict: &Verdict, file: &Path) -> Result<()> {
     let scratch = Scratch::make(ctx, "verify")?;
     let signature = ctx.repo.sign(&attestation::to_sign(&payload), scratch.path())?;
     let text = attestation::envelope(&payload, &signature);
-    fsx::write_atomic(&ctx.absolute(file), text.as_bytes())
+    fsx::write_out(&ctx.absolute(file), text.as_bytes())
 }
 
 /// What was checked and passed.

@@ -59,7 +59,7 @@ impl VerifyReport {
 /// # Errors
 /// `disk-full`, `io`.
 pub fn save(ctx: &Ctx, file: &Path, text: &str) -> Result<()> {
-    fsx::write_atomic(&ctx.absolute(file), text.as_bytes())
+    fsx::write_out(&ctx.absolute(file), text.as_bytes())
 }
 
 impl Serialize for VerifyReport {

@@ -30,6 +30,22 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
     write_atomic_by(path, |file| file.write_all(content))
 }
 
+/// Writes what a user wants to have in a file of their own naming. What is no file, such as a pipe or `/dev/stdout`, is written into and stays.
+/// A link to a file is replaced: an agent could have put one there.
+///
+/// # Errors
+/// As [`write_atomic`].
+pub fn write_out(path: &Path, content: &[u8]) -> Result<()> {
+    let is_device = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    // A standard stream may be led into a file.
+    let streams = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
+    if !(is_device || streams.iter().any(|stream| path.starts_with(stream))) {
+        return write_atomic(path, content);
+    }
+    let open = fs::File::options().write(true).open(path);
+    open.and_then(|mut file| file.write_all(content)).map_err(|error| not_writable(path, error))
+}
+
 /// As [`write_atomic`], with content that is made while it is written.
 ///
 /// # Errors

@@ -277,6 +277,10 @@ pub(super) fn write_converted(
     Ok(converted)
 }
 
+/// What to do where a filter does not work, such as one whose program is not installed.
+const FILTERS: &str =
+    "to see the filters that are set, run git config --show-origin --get-regexp '^filter\\.'";
+
 /// A gitoxide error under the code that its cause calls for.
 fn failed(error: gix::Error) -> Error {
     use std::error::Error as _;
@@ -286,7 +290,7 @@ fn failed(error: gix::Error) -> Error {
     // object, lies deep inside.
     while let Some(next) = cause {
         if let Some(io) = next.downcast_ref::<std::io::Error>() {
-            return Error::io(what, io.kind().into()).because(error.to_string());
+            return Error::io(what, io.kind().into()).because(error.to_string()).hint(FILTERS);
         }
         cause = next.source();
     }
