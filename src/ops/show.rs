@@ -377,7 +377,7 @@ fn not_there(ctx: &Ctx, agent: &Agent, worktree: Option<&Path>) -> Error {
     let error = |what: String| Error::new(Code::AgentState, what);
     match agent.state {
         State::Discarded if lookup::was_never_ready(ctx, agent) => {
-            lookup::with_failed_spawn(agent, error(format!("the spawn of agent {id} failed")))
+            lookup::with_failed_spawn(ctx, agent, error(format!("the spawn of agent {id} failed")))
         }
         State::Discarded => error(format!("agent {id} is discarded and has no worktree any more"))
             .hint(format!(

@@ -70,6 +70,19 @@ fn what_is_linked_to_in_the_place_of_our_own_files_stays_as_it_is() {
     let refused = agent.repo.agent(&["discard", short, "--force"]);
     crate::verify::refused(&refused, "repo-corrupt", 4);
     assert!(victim.join("prompt.md").exists() && !victim.join("discarding").exists());
+    // The repository's own hooks stay, where it leads to them.
+    fs::remove_file(&place).expect("removed");
+    symlink("..", &place).expect("a link");
+    let hook = common.join("hooks/pre-commit");
+    fs::create_dir_all(common.join("hooks")).expect("made");
+    fs::write(&hook, "#!/bin/sh\n").expect("written");
+    for words in
+        [&["doctor", "--fix"][..], &["doctor", "hooks", "repair"], &["run", short, "--", "true"]]
+    {
+        let output = agent.repo.agent(words);
+        assert!(!output.status.success(), "{words:?}");
+        assert!(hook.exists() && !common.join("live.lock").exists(), "{words:?}");
+    }
     fs::remove_file(&place).expect("removed");
     fs::rename(top.with_file_name("place"), &place).expect("moved");
     // Its admin directory, where `doctor` makes one anew and writes nothing through the link.

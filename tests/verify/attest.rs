@@ -146,6 +146,9 @@ fn a_key_that_was_revoked_signs_nothing_any_more() {
     fs::copy(scene.file("ada.pub"), repo.path().join("revoked")).expect("copied");
     scene.set("gpg.ssh.revocationFile", "revoked");
     assert_eq!(codes(&from_below()), ["attestation.signature"]);
+    // An empty value takes one back that another file sets.
+    scene.set("gpg.ssh.revocationFile", "");
+    assert_eq!(from_below()["signer"], "ada@example.com");
     // A list that is missing tells nothing.
     scene.set("gpg.ssh.revocationFile", "elsewhere");
     super::refused_json(&scene.attested("attestation", &[]), "io", 4);
@@ -164,9 +167,15 @@ fn an_answer_goes_into_what_is_no_file_and_takes_the_place_of_a_link() {
     assert!(output.status.success(), "{}", describe(&output));
     assert!(reader.join().expect("a reader").contains("payloadType"));
     // Into a stream that is led elsewhere.
-    let words = ["--attest", &scene.file("attestation"), "--also=json=/dev/stderr"];
-    let output = scene.agent.run(&words);
-    assert!(String::from_utf8_lossy(&output.stderr).contains("git-agent.verify/"));
+    let log = place("log");
+    fs::write(&log, "earlier\n").expect("written");
+    let mut command = agent_command(&scene.agent.repo.path());
+    command.args(["verify", &scene.agent.id, "--also=json=/dev/stdout"]);
+    let file = fs::File::options().append(true).open(&log).expect("opened");
+    assert!(command.stdout(file).status().expect("starts").success());
+    let logged = fs::read_to_string(&log).expect("readable");
+    assert!(logged.starts_with("earlier\n{") && logged.ends_with("\n"), "{logged}");
+    assert!(logged.contains("git-agent.verify/") && logged.contains("accepted: "), "{logged}");
     let output = scene.agent.run(&["--also=json=/dev/full"]);
     super::refused(&output, "disk-full", 4);
     // An agent can have put a link there.

@@ -281,7 +281,9 @@ pub(crate) fn is_running(ctx: &Ctx, agent: &Agent) -> Result<bool> {
 /// As [`lock`].
 pub(crate) fn lock_at_once(ctx: &Ctx, agent: &Agent) -> Result<Guard> {
     let common = ctx.repo.common_dir();
-    fsx::create_dir(&layout::agent_dir(common, agent.id))?;
+    let directory = layout::agent_dir(common, agent.id);
+    layout::require_no_link(&directory)?;
+    fsx::create_dir(&directory)?;
     lock::hold_for(common, &layout::live_lock(agent.id), GLANCE).map_err(|error| {
         match error.code() {
             Code::LockTimeout => is_active(agent),

@@ -288,7 +288,8 @@ pub(crate) fn lacking(worktree: &Path, admin: &Path) -> Vec<&'static str> {
     files.retain(|name| match fs::metadata(admin.join(name)) {
         // What is neither, such as a FIFO, is looked at elsewhere.
         Ok(found) => found.is_dir() || found.is_file() && found.len() == 0,
-        Err(_) => true,
+        // As git writes HEAD where `core.preferSymlinkRefs` is set, and reads it.
+        Err(_) => !fs::read_link(admin.join(name)).is_ok_and(|to| to.starts_with("refs")),
     });
     files
 }

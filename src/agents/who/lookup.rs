@@ -2,17 +2,18 @@
 
 use crate::agents::context::{ctx::Ctx, real_path::real_path};
 use crate::agents::{life::liveness, place::worktree};
-use crate::domain::landing::forge as forge_url;
+use crate::domain::landing::forge::{self as forge_url, Forge};
 use crate::domain::life::agent::{Agent, State};
 use crate::domain::life::event::{Isolation, What};
 use crate::domain::value::shell;
 use crate::error::{Code, Error, IoContext, Remedy, Result};
 use crate::git::refs::Tip;
+use crate::store::landing::spawn_commit;
 use crate::store::ledger::Ledger;
 use crate::store::ledger::find::ambiguous;
 use crate::store::{files::layout, ledger::agent_branch};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Every agent as it stands, oldest first.
 ///
@@ -90,7 +91,7 @@ pub(crate) fn branch_gone(ctx: &Ctx, agent: &Agent) -> Error {
     match agent.state {
         _ if ctx.env.fenced => error.remedy("to see what is known of it", Remedy::History(id)),
         // A spawn that failed was taken apart before any work began.
-        State::Discarded if was_never_ready(ctx, agent) => with_failed_spawn(agent, error),
+        State::Discarded if was_never_ready(ctx, agent) => with_failed_spawn(ctx, agent, error),
         // Only a discard puts work away.
         State::Discarded => error.remedy("to get its work back", Remedy::Reopen(id)),
         State::Merged => error.remedy("to see where its work landed", Remedy::History(id)),
@@ -116,11 +117,15 @@ pub(crate) fn was_never_ready(ctx: &Ctx, agent: &Agent) -> bool {
 }
 
 /// An error with what there is to do where a spawn failed: its task went with all else that it had made.
-pub(crate) fn with_failed_spawn(agent: &Agent, error: Error) -> Error {
+pub(crate) fn with_failed_spawn(ctx: &Ctx, agent: &Agent, error: Error) -> Error {
+    let policy = spawn_commit::if_here(&ctx.repo, agent).ok().flatten();
+    let scope = policy.iter().flat_map(|policy| &policy.whitelist);
+    let scope: String =
+        scope.map(|glob| format!(" --scope {}", shell::word(glob.as_bytes()))).collect();
     let typed = agent.description.as_ref().filter(|task| !task.contains('\n'));
     let task = typed.map_or_else(
         || "<task.toml>".to_owned(),
-        |task| format!("-m {}", shell::word(task.as_bytes())),
+        |task| format!("-m {}{scope}", shell::word(task.as_bytes())),
     );
     error
         .remedy("to see why its spawn failed", Remedy::History(agent.id.short()))
@@ -200,8 +205,8 @@ pub fn remote_name(ctx: &Ctx, wanted: Option<&str>) -> Result<String> {
     }))
 }
 
-/// Refuses a remote that is pushed to in another repository than the one that it is fetched from, as to a fork: what is judged against the
-/// one would land in the other, and what is pushed is never seen to have come there.
+/// Refuses a remote that is pushed to in another repository than the one that it is fetched from, as to a fork: work would be judged against
+/// the one and land in the other.
 ///
 /// # Errors
 /// `usage`; those of reading the configuration.
@@ -211,17 +216,41 @@ pub(crate) fn require_one_repository(ctx: &Ctx, remote: &str) -> Result<()> {
     };
     // Of several, one may take what another refuses.
     let top = ctx.repo.root()?;
-    let place = |url: &str| real_path(&top.join(url.strip_prefix("file://").unwrap_or(url)));
     let is_same = |url: &String| {
-        let at = place(&fetched).filter(|at| at.exists());
-        forge_url::may_be_one(url, &fetched) || at.is_some() && at == place(url)
+        let at = place(&top, &fetched).filter(|at| at.exists());
+        forge_url::may_be_one(url, &fetched) || at.is_some() && at == place(&top, url)
     };
-    if pushed.iter().all(is_same) {
+    if pushed.iter().all(is_same) { Ok(()) } else { Err(pushes_elsewhere(remote)) }
+}
+
+/// Refuses a remote of which it is certain that what is pushed is never seen to have come there: another repository of a forge, or another
+/// one on this machine.
+///
+/// # Errors
+/// As [`require_one_repository`].
+pub(crate) fn require_seen_pushes(ctx: &Ctx, remote: &str) -> Result<()> {
+    let Some((fetched, pushed)) = ctx.repo.urls_apart(remote)? else {
         return Ok(());
-    }
+    };
+    let top = ctx.repo.root()?;
+    let name = |url: &str| Forge::of_url(url).map(|forge| forge.name().to_ascii_lowercase());
+    let here = |url: &str| place(&top, url).filter(|at| at.exists());
+    let is_other = |url: &String| match (name(&fetched), name(url)) {
+        (Some(one), Some(other)) => one != other,
+        _ => here(&fetched).zip(here(url)).is_some_and(|(one, other)| one != other),
+    };
+    if pushed.iter().all(is_other) { Err(pushes_elsewhere(remote)) } else { Ok(()) }
+}
+
+/// Where the repository of a URL is, if that is a path.
+fn place(top: &Path, url: &str) -> Option<PathBuf> {
+    real_path(&top.join(url.strip_prefix("file://").unwrap_or(url)))
+}
+
+fn pushes_elsewhere(remote: &str) -> Error {
     let what =
         format!("the remote `{remote}` is fetched from one repository and pushed to another");
-    Err(Error::new(Code::Usage, what)
+    Error::new(Code::Usage, what)
         .hint("to see both, run git remote -v")
-        .hint("to use the one that it pushes to, add a remote for that, and name it"))
+        .hint("to use the one that it pushes to, add a remote for that, and name it")
 }

@@ -194,7 +194,11 @@ impl Ui {
             let text = written(answer, copy.format)?;
             // Colours are for terminals.
             let text = plain(&text);
-            save(ctx, &copy.path, &text)?;
+            // Of a stream that is led into a file this process has the place already.
+            match copy.path.to_str() {
+                Some("/dev/stdout") => self.print(&text)?,
+                _ => save(ctx, &copy.path, &text)?,
+            }
         }
         self.answer(answer)
     }

@@ -439,8 +439,12 @@ fn ways_text(verdict: &Verdict, is_layered: bool, here: &Path) -> String {
     let glob = |path: &str| shell::word(seen_from(here, &escaped(path)).as_bytes());
     let globs: BTreeSet<String> = opened.map(glob).collect();
     if !globs.is_empty() {
-        let given: String =
-            globs.iter().take(MOST_GLOBS).map(|glob| format!(" --add-scope {glob}")).collect();
+        let option = |glob: &String| {
+            // An option's value that looks like an option itself is bound to it.
+            let bound = if glob.starts_with('-') { '=' } else { ' ' };
+            format!(" --add-scope{bound}{glob}")
+        };
+        let given: String = globs.iter().take(MOST_GLOBS).map(option).collect();
         let which = match globs.len() {
             ..=MOST_GLOBS => "it".to_owned(),
             all => format!("the first {MOST_GLOBS} of {all}"),

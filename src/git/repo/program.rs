@@ -377,6 +377,7 @@ impl Repo {
             return Ok(None);
         };
         let mut command = command::signer("/bin/sh");
+        command.current_dir(self.root()?);
         let output = command::finish(command.args(["-c", &line]))?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let is_key = |line: &&str| line.starts_with("ssh-") || line.starts_with("key::");
@@ -403,7 +404,8 @@ impl Repo {
         let output = command::finish(&mut command)?;
         let value = String::from_utf8_lossy(&output.stdout);
         let value = value.trim_end_matches('\n').to_owned();
-        Ok(Some(value).filter(|_| output.status.success()))
+        // An empty value takes back one of another file.
+        Ok(Some(value).filter(|value| output.status.success() && !value.is_empty()))
     }
 }
 

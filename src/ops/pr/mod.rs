@@ -19,7 +19,7 @@ use crate::agents::place::worktree::AgentWorktree;
 use crate::agents::place::{task_copy, worktree};
 use crate::agents::upkeep::own_checkout::require_own_branch;
 use crate::agents::who::authority::require_orchestrator;
-use crate::agents::who::lookup::{self, remote_name, require_one_repository};
+use crate::agents::who::lookup::{self, remote_name, require_seen_pushes};
 use crate::agents::work::uncommitted::beside_landed;
 use crate::agents::work::{squashed_below, stacked, tip_of};
 use crate::agents::{life::at_work, own_changes, stock::layered, upkeep::crash_recovery};
@@ -139,7 +139,7 @@ pub fn plan(
     let agent = crash_recovery::at_rest(ctx, lookup::agent(ctx, &ctx.ledger(), who)?)?;
     let (branch, began) = require_offerable(ctx, &agent, &options)?;
     let remote = remote_name(ctx, options.remote.as_deref())?;
-    require_one_repository(ctx, &remote)?;
+    require_seen_pushes(ctx, &remote)?;
     // The remote has what it is to land on, and nothing that would be lost. A stack is aimed at where the work below has landed, as
     // soon as that is so.
     let end = Instant::now() + LIMIT;

@@ -170,7 +170,7 @@ pub fn earlier_task(ctx: &Ctx, who: &str, base: Option<&str>) -> Result<EarlierT
     let draft = task_copy::load(ctx, &agent).map_err(|error| match error.code() {
         Code::AgentState if lookup::was_never_ready(ctx, &agent) => {
             let what = format!("the spawn of agent {} failed", agent.id.short());
-            lookup::with_failed_spawn(&agent, Error::new(Code::AgentState, what))
+            lookup::with_failed_spawn(ctx, &agent, Error::new(Code::AgentState, what))
         }
         Code::AgentState => unknown_task(&agent, error.message()),
         _ => error,

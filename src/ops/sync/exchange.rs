@@ -1,7 +1,7 @@
 //! One attempt at an exchange: what the remote has is brought here and united with what is here.
 
 use crate::agents::Ctx;
-use crate::agents::who::lookup::{remote_name, require_one_repository};
+use crate::agents::who::lookup::{remote_name, require_seen_pushes};
 use crate::domain::Oid;
 use crate::error::{Code, Error, Result};
 use crate::git::Tip;
@@ -65,7 +65,7 @@ impl<'c> Exchange<'c> {
     /// `usage` for an unknown remote or a bad setting; those of the file system.
     pub(super) fn begin(ctx: &'c Ctx, options: &SyncOptions, end: Instant) -> Result<Exchange<'c>> {
         let remote = remote_name(ctx, options.remote.as_deref())?;
-        require_one_repository(ctx, &remote)?;
+        require_seen_pushes(ctx, &remote)?;
         Ok(Exchange {
             ctx,
             clone: remote_names::long_name(ctx.repo.common_dir())?,

@@ -341,6 +341,12 @@ fn add_history(ctx: &Ctx, case: &Case<'_>, evidence: &mut Evidence) -> Result<()
     };
     let is_above_landed = below.is_some();
     let history = history::provenance(ctx, subject, case.started, &divergence, is_above_landed)?;
+    // Commits of others are for their authors, and of a branch that is named the server says what it takes.
+    if !matches!(subject.no_worktree, NoWorktree::BranchOnly | NoWorktree::CommitNamed) {
+        let ahead = divergence.ahead.iter().map(|lineage| lineage.oid);
+        let mut own = ahead.filter(|oid| !history.foreign.contains(oid));
+        own.try_for_each(|oid| repo.require_sound_commit(oid))?;
+    }
     evidence.history = Some(history);
     evidence.parents = divergence.parents();
     evidence.touches = judged_trees::touches(repo, &divergence, work, |theirs, ours| {

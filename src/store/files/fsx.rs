@@ -37,12 +37,11 @@ pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
 /// As [`write_atomic`].
 pub fn write_out(path: &Path, content: &[u8]) -> Result<()> {
     let is_device = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
-    // A standard stream may be led into a file.
-    let streams = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
-    if !(is_device || streams.iter().any(|stream| path.starts_with(stream))) {
+    // A stream may be led into a file, of which this is the end.
+    if !is_device && !matches!(path.to_str(), Some("/dev/stdout" | "/dev/stderr")) {
         return write_atomic(path, content);
     }
-    let open = fs::File::options().write(true).open(path);
+    let open = fs::File::options().append(true).open(path);
     open.and_then(|mut file| file.write_all(content)).map_err(|error| not_writable(path, error))
 }
 

@@ -100,7 +100,7 @@ pub fn require_no_link(link: &Path) -> Result<()> {
     }
     let shown = shell::path(link);
     let what = format!(
-        "{} is a symbolic link, and its content would be removed as leftovers",
+        "{} is a symbolic link, and what it leads to would be taken for files of git-agent",
         link.display()
     );
     Err(Error::new(Code::RepoCorrupt, what)

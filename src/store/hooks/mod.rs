@@ -225,6 +225,8 @@ fn write_shims(
     names: &[&str],
     text: impl Fn(&str) -> String,
 ) -> Result<()> {
+    // What a link in the place of the agent's directory leads to has other hooks, such as the repository's own.
+    directory.parent().map_or(Ok(()), layout::require_no_link)?;
     let new = fsx::unique_name(directory);
     fsx::create_dir(&new)?;
     let mut written: Vec<(String, PathBuf)> = Vec::new();

@@ -295,7 +295,7 @@ fn failed(error: gix::Error) -> Error {
         cause = next.source();
     }
     let code = if error.is_not_found() { Code::RepoCorrupt } else { Code::GitFailed };
-    Error::new(code, what).because(error.to_string())
+    Error::new(code, what).because(error.to_string()).hint(FILTERS)
 }
 
 // The worktrees that only the user's git fills rightly, and how it is asked to.

@@ -2,7 +2,7 @@
 
 use crate::agents::context::ctx::Seed;
 use crate::agents::who::authority::require_orchestrator;
-use crate::agents::who::lookup::{remote_name, require_one_repository};
+use crate::agents::who::lookup::{remote_name, require_seen_pushes};
 use crate::agents::{Ctx, life::liveness};
 use crate::domain::life::claim::{Bid, ClaimMessage, ClaimState, TTLS, bid};
 use crate::domain::value::named::hex;
@@ -51,7 +51,7 @@ pub fn acquire(
     let refname = names.claim(key);
     require_key(key, &refname)?;
     let remote = remote_name(ctx, remote)?;
-    require_one_repository(ctx, &remote)?;
+    require_seen_pushes(ctx, &remote)?;
     let common_dir = ctx.repo.common_dir();
     let Some(guard) = lock::try_hold(common_dir, &layout::claim_lock(key))? else {
         return Err(held(key, "another process of this clone"));
