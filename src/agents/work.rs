@@ -412,7 +412,7 @@ fn since_landing(
         return Ok(None);
     }
     let is_apart = is_apart(repo, agent, tip, work)?;
-    let before = before_new_work(repo, agent, (tip, is_apart), work)?;
+    let before = before_new_work(repo, agent, (tip, is_apart), (target, work))?;
     Ok(before.map(|before| NewWork { landed, tip, is_apart, before }))
 }
 
@@ -428,11 +428,19 @@ fn before_new_work(
     repo: &Repo,
     agent: &Agent,
     (tip, is_apart): (Oid, bool),
-    work: Oid,
+    (target, work): (Oid, Oid),
 ) -> Result<Option<Oid>> {
     let below = repo.read_commit(tip)?.parents.first().copied().filter(|_| is_apart);
     let Some(below) = below else {
-        return goes_on_from(repo, agent, tip, work)?.map(|oid| repo.tree_of(oid)).transpose();
+        let Some(from) = goes_on_from(repo, agent, tip, work)? else { return Ok(None) };
+        // What an update has brought since is the target's, and may have been taken back there. Where git cannot tell the two apart, the
+        // work is merged as it is.
+        return match repo.merge_base(target, work)? {
+            Some(shared) if !repo.is_ancestor(shared, from)? => {
+                Ok(repo.merge(from, shared)?.result.clean())
+            }
+            _ => repo.tree_of(from).map(Some),
+        };
     };
     match goes_on_from(repo, agent, below, work)? {
         Some(from) if from == below => repo.tree_of(tip).map(Some),

@@ -384,6 +384,32 @@ fn a_stack_of_three_lands_one_after_the_other() {
 }
 
 #[test]
+fn what_an_update_brought_and_the_target_took_back_does_not_come_again() {
+    for words in [&["--no-ff", "-m", "Merge pull request #1"][..], &["--squash"]] {
+        let forge = FakeForge::new("github.com");
+        forge.answers(LIST, "[]");
+        forge.answers(CLOSED, "[]");
+        opens(&forge, 1);
+        let (agent, branch) = ready(&forge, &[], "src/two.rs");
+        forge.json(&["pr", &agent]);
+        // The offer stays as it is, and the branch takes in what a person takes back.
+        let clone = &forge.clone;
+        fs::write(clone.join("bad.txt"), "bad\n").expect("written");
+        git_in(clone, ["add", "bad.txt"]);
+        git_in(clone, ["commit", "--quiet", "-m", "bad"]);
+        forge.json(&["update", &agent]);
+        git_in(clone, ["revert", "--no-edit", "HEAD"]);
+        git_in(clone, ["push", "--quiet", "origin", "main"]);
+        lands(&forge, &[&branch], words);
+        git_in(clone, ["pull", "--quiet", "--prune"]);
+        let verdict = forge.json(&["verify", &agent]);
+        assert_eq!(verdict["merge"]["state"], "merged", "{words:?}: {verdict}");
+        assert_eq!(forge.json(&["merge", &agent])["outcome"], "already-merged", "{words:?}");
+        assert!(clone.join("src/two.rs").exists() && !clone.join("bad.txt").exists(), "{words:?}");
+    }
+}
+
+#[test]
 fn work_that_a_train_accepted_goes_through_the_queue_without_another_check() {
     let forge = FakeForge::new("github.com");
     let (bare, clone) = (&forge.hub.bare, &forge.clone);
