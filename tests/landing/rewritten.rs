@@ -26,6 +26,32 @@ fn commit(agent: &Agent, name: &str) -> String {
 }
 
 #[test]
+fn updates_after_a_landing_leave_nothing_to_land() {
+    for method in METHODS {
+        let agent = Agent::new();
+        agent.write("src/two.rs", "pub fn two() {}\n");
+        agent.commit("two");
+        answer(&agent, "done", &[]);
+        let landed = answer(&agent, "merge", &[method])["commit"].clone();
+        let swept = || agent.repo.agent_json(&["gc"])["agents"][0].clone();
+        for number in 0..3 {
+            agent.repo.agent_json(&["update", &agent.id]);
+            assert_eq!(swept()["action"], "remove", "{method}: {}", swept());
+            let told = swept()["landed"]["commit"].clone();
+            assert!(told.is_null() || told == landed, "{method}: {told}");
+            agent.repo.write("README.md", format!("{number}\n"));
+            agent.repo.commit_all("a person's");
+        }
+        // What it adds then is new.
+        agent.write("src/later.rs", "pub fn later() {}\n");
+        agent.commit("later");
+        assert_eq!(swept()["action"], "keep", "{method}");
+        answer(&agent, "merge", &[]);
+        assert!(agent.repo.path().join("src/later.rs").exists(), "{method}");
+    }
+}
+
+#[test]
 fn what_landed_and_was_dropped_from_the_branch_stays_on_the_target() {
     for first in METHODS {
         for to in ["HEAD~1", "main"] {

@@ -314,8 +314,7 @@ fn targets(repo: &Repo, questions: &[(&Agent, Oid, Oid)]) -> HashMap<Oid, Option
     let mut tips: HashMap<Oid, Vec<Oid>> = HashMap::new();
     for (agent, tip, base) in questions {
         // Beside a branch that has not moved since no history is asked for.
-        let began = agent.base.as_ref().map(|base| base.oid);
-        if began != Some(*base) && repo.has_object(*base) {
+        if agent.base.as_ref().map(|it| it.oid) != Some(*base) && repo.has_object(*base) {
             tips.entry(*base).or_default().push(*tip);
         }
     }
@@ -357,7 +356,12 @@ fn first_look(
         return not;
     }
     let (holds_target, is_held) = holding(repo, (base, gained), tip)?;
-    if holds_target && base != tip || is_only_the_targets(repo, agent, (base, is_held), tip)? {
+    if holds_target && base != tip {
+        let is_landed = replay::is_level_again(repo, agent, (base, tip))?
+            && messages.taken_back(repo, agent, base, tip)?.is_none();
+        return Ok(LandedLook::Answer(is_landed));
+    }
+    if is_only_the_targets(repo, agent, (base, is_held), tip)? {
         return not;
     }
     let (tree, now, then) = (repo.tree_of(tip)?, repo.tree_of(base)?, repo.tree_of(began.oid)?);

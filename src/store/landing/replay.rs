@@ -15,7 +15,7 @@ use super::spawn_commit::{
     AGENTS_BRANCHES, CARRIED, NONCE, SPAWN_SUBJECT, SpawnCommit, carried, own_line,
 };
 use crate::domain::{Agent, Oid};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::git::Repo;
 use crate::git::objects::RawCommit;
 use std::collections::{HashMap, HashSet};
@@ -364,4 +364,33 @@ fn spawn_text(repo: &Repo, agent: &Agent, oid: Oid, commit: &RawCommit) -> Resul
     // The nonce tells that a rebase made this commit of that one: it is drawn once for each spawn.
     let is_it = SpawnCommit::of(spawn, &text).is_some() && text.trailer(NONCE) == Some(nonce);
     Ok(String::from_utf8(text.bytes().to_vec()).ok().filter(|_| is_it))
+}
+
+/// Whether a branch that holds `base` has the tree of that, and only updates since it landed there with something of its own: nothing of the
+/// agent's is left to land.
+///
+/// # Errors
+/// `git-failed`, `repo-corrupt`.
+pub(in crate::store) fn is_level_again(
+    repo: &Repo,
+    agent: &Agent,
+    (base, tip): (Oid, Oid),
+) -> Result<bool> {
+    let began = agent.base.as_ref().map(|base| base.oid);
+    let (Some((landing, _)), Some(last), Some(began)) = (&agent.landed, agent.landed_tip, began)
+    else {
+        return Ok(false);
+    };
+    let are_here = [*landing, last, began].iter().all(|oid| repo.has_object(*oid));
+    let is_level = || Ok::<_, Error>(repo.tree_of(tip)? == repo.tree_of(base)?);
+    let is_own = || Ok::<_, Error>(repo.tree_of(last)? != repo.tree_of(began)?);
+    if !(are_here && is_level()? && is_own()? && repo.is_ancestor(*landing, base)?) {
+        return Ok(false);
+    }
+    let Some((line, _)) = own_line(repo, tip, agent).filter(|(line, _)| line.contains(&last))
+    else {
+        return Ok(false);
+    };
+    let is_update = |oid: &Oid| repo.read_commit(*oid).is_ok_and(|commit| commit.parents.len() > 1);
+    Ok(line.iter().take_while(|oid| **oid != last).all(is_update))
 }

@@ -8,7 +8,7 @@ use super::agent_branch;
 use crate::domain::{Agent, AgentId, Event, Oid, What};
 use crate::error::Result;
 use crate::git::{Commit, Repo, record::notes};
-use crate::store::landing::replay::Replay;
+use crate::store::landing::replay::{Replay, is_level_again};
 use crate::store::landing::spawn_commit;
 use crate::store::landing::spawn_commit::NONCE;
 use crate::store::landing::target_commits::{CommitChange, Paths, first_parents};
@@ -53,6 +53,12 @@ impl FirstParents {
     /// # Errors
     /// `repo-corrupt`, `git-failed`.
     pub fn brought(&self, repo: &Repo, work: CommittedWork<'_>) -> Result<Option<Oid>> {
+        // Updates that came after the landing brought nothing of the agent's anywhere.
+        if let Some(top) = self.0.first()
+            && is_level_again(repo, work.agent, (top.commit.oid, work.tip))?
+        {
+            return Ok(work.agent.landed.as_ref().map(|(landing, _)| *landing));
+        }
         for tip in self.names_of(repo, work)? {
             let holds = |step: &CommitChange| {
                 let base = repo.merge_base(tip, step.commit.oid);
