@@ -7,17 +7,20 @@
 //!
 //! The commits below are A's then, and are on the branch in another form; what is B's is what came on top of them.
 
-use crate::agents::context::ctx::Ctx;
+use crate::agents::context::{ctx::Ctx, histories::landed_there};
 use crate::agents::who::lookup;
 use crate::agents::work::{merged_trees, simulated, tip_of};
-use crate::domain::{Agent, Oid, State, What};
+use crate::domain::{Agent, AgentId, Oid, State, What};
 use crate::error::{Code, Result};
 use crate::git::Repo;
+use crate::git::refs::remote::RemoteRefs;
 use crate::git::repo::Resolved;
 use crate::store::landing::replay::Replay;
 use crate::store::landing::spawn_commit::AGENTS_BRANCHES;
 use crate::store::landing::{landed, replay};
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::time::Instant;
 
 /// Where work that was built upon another agent's lands.
 pub(crate) struct Aim<'a> {
@@ -109,13 +112,42 @@ pub(crate) fn aimed<'a>(
     let mut aim_at = |agent: &Agent| -> Option<Agent> {
         let began = agents_branch(agent)?;
         let all = all.get_or_insert_with(|| lookup::agents(ctx).unwrap_or_default());
-        let target = target_among(ctx, began.to_owned(), all).ok()?;
-        let mut aimed = agent.clone();
-        aimed.base.as_mut()?.refname = Some(target);
-        Some(aimed)
+        Some(aimed_at(agent, target_among(ctx, began.to_owned(), all).ok()?))
     };
     let each = agents.into_iter();
     each.map(|agent| aim_at(agent).map_or(Cow::Borrowed(agent), Cow::Owned)).collect()
+}
+
+/// As [`aimed`], of one agent.
+pub(crate) fn aimed_one<'a>(ctx: &Ctx, agent: &'a Agent) -> Cow<'a, Agent> {
+    let target = agents_branch(agent).and_then(|_| target_of(ctx, agent).ok()?);
+    target.map_or(Cow::Borrowed(agent), |target| Cow::Owned(aimed_at(agent, target)))
+}
+
+/// The same agent as if it had begun on that branch.
+pub(crate) fn aimed_at(agent: &Agent, branch: String) -> Agent {
+    let mut aimed = agent.clone();
+    if let Some(base) = &mut aimed.base {
+        base.refname = Some(branch);
+    }
+    aimed
+}
+
+/// As [`landed_there`], of agents that may be of a stack.
+///
+/// # Errors
+/// As [`landed_there`].
+pub(crate) fn have_landed_there(
+    ctx: &Ctx,
+    remote: &str,
+    listed: &RemoteRefs,
+    works: &[(&Agent, Oid)],
+    end: Instant,
+) -> Result<HashSet<AgentId>> {
+    let aimed = aimed(ctx, works.iter().map(|(agent, _)| *agent));
+    let tips = works.iter().map(|(_, tip)| *tip);
+    let works: Vec<_> = aimed.iter().map(AsRef::as_ref).zip(tips).collect();
+    landed_there(ctx, remote, listed, &works, end)
 }
 
 /// The revision that a caller names to land on. A clone that never had the branch knows the remote's.
@@ -208,7 +240,7 @@ pub(crate) fn landed_below(ctx: &Ctx, agent: &Agent, target: Oid) -> Result<Opti
     let Some(base) = &agent.base else {
         return Ok(None);
     };
-    let Some(name) = base.refname.as_ref().filter(|name| name.starts_with(AGENTS_BRANCHES)) else {
+    let Some(name) = agents_branch(agent) else {
         return Ok(None);
     };
     let repo = &ctx.repo;
@@ -217,7 +249,7 @@ pub(crate) fn landed_below(ctx: &Ctx, agent: &Agent, target: Oid) -> Result<Opti
         return Ok(None);
     }
     let agents = lookup::agents(ctx)?;
-    let Some(below) = agents.iter().find(|one| one.branch.as_ref() == Some(name)) else {
+    let Some(below) = agents.iter().find(|one| one.branch.as_deref() == Some(name)) else {
         return Ok(None);
     };
     let landed = below.landed_tip.filter(|tip| repo.has_object(*tip));

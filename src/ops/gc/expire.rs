@@ -8,7 +8,7 @@
 //! Nothing is deleted here. What a branch or another agent's history still reaches stays reachable; the
 //! rest is git's to collect, once the chain's own reflog has expired.
 
-use crate::agents::context::histories::{Histories, landed_there};
+use crate::agents::context::histories::Histories;
 use crate::agents::life::{at_work, liveness};
 use crate::agents::who::lookup::remote_name;
 use crate::agents::work::uncommitted::beside_landed;
@@ -26,7 +26,6 @@ use crate::store::ledger::belief::Closed;
 use crate::store::{chain::keep, ledger::agent_branch};
 use chrono::{DateTime, SecondsFormat};
 use serde::Serialize;
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -310,9 +309,7 @@ fn end_of_merged(ctx: &Ctx, agent: &Agent, closed: &Closed) -> Result<LifeEnd> {
     let tip = agent_branch::local(&ctx.repo, agent)?.oid();
     let into = agent.landed.as_ref().map_or("the target", |(_, into)| into);
     // What a commit since takes back in part is there as the branch has it, and is left to land all the same.
-    let aimed = stacked::aimed(ctx, [agent]);
-    let is_there = |agent: &Cow<'_, Agent>| landed::as_claimed(&ctx.repo, agent, tip, !is_ours);
-    if !aimed.first().map_or(Ok(false), is_there)?
+    if !landed::as_claimed(&ctx.repo, &stacked::aimed_one(ctx, agent), tip, !is_ours)?
         || has_commits_since(ctx, &Histories::of([agent]), agent)
     {
         return Ok(Open(format!(
@@ -401,9 +398,7 @@ pub(super) fn plan_remote(ctx: &Ctx, agents: &[Agent], wanted: &str) -> Result<R
         ctx.repo.has_object(*tip) && spawn_commit::is_held_by(&ctx.repo, *tip, agent)
     });
     let own: Vec<_> = own.map(|(agent, _, tip)| (*agent, *tip)).collect();
-    let aimed = stacked::aimed(ctx, own.iter().map(|(agent, _)| *agent));
-    let works: Vec<_> = aimed.iter().zip(&own).map(|(agent, (_, tip))| (&**agent, *tip)).collect();
-    let landed = landed_there(ctx, &remote, &listed, &works, end)?;
+    let landed = stacked::have_landed_there(ctx, &remote, &listed, &own, end)?;
     // A row may also name a branch into which its agent's spawn commit was merged.
     let is_named_by = |name: &str, agent: &Agent| {
         branch_name(name).starts_with("agent/") && name.contains(&agent.id.short())

@@ -583,15 +583,13 @@ fn commit_that_brought(repo: &Repo, plan: &MergePlan, top: Oid) -> Result<Oid> {
 /// What was fetched of the target from a remote, and where that is, if it has all of the work: a forge merged it, and this
 /// clone's branch was not pulled since.
 fn merged_elsewhere(ctx: &Ctx, plan: &MergePlan) -> Result<Option<(String, Oid)>> {
-    let aimed = stacked::aimed(ctx, [&plan.agent]);
-    let base = aimed.first().and_then(|agent| agent.base.as_ref());
-    let is_usual = base.and_then(|base| base.refname.as_ref()) == Some(&plan.target);
+    let agent = stacked::aimed_one(ctx, &plan.agent);
+    let is_usual = agent.base.as_ref().and_then(|base| base.refname.as_ref()) == Some(&plan.target);
     // What is not committed here can be on no remote.
     if plan.remote.is_some() || !plan.work.uncommitted.is_empty() || !is_usual {
         return Ok(None);
     }
-    let works: Vec<_> = aimed.iter().map(|agent| (&**agent, plan.work.tip)).collect();
-    let found = landed::found(&ctx.repo, &works);
+    let found = landed::found(&ctx.repo, &[(&agent, plan.work.tip)]);
     let copy = found.into_values().next().and_then(|answer| answer.ok()?);
     let Some(copy) = copy.filter(|copy| *copy != plan.target) else {
         return Ok(None);

@@ -151,10 +151,7 @@ pub fn plan(
     }
     let agents = lookup::agents(ctx)?;
     let is_on = |agent: &Agent, branch: &str| -> Result<bool> {
-        let mut aimed = agent.clone();
-        if let Some(base) = &mut aimed.base {
-            base.refname = Some(branch.to_owned());
-        }
+        let aimed = stacked::aimed_at(agent, branch.to_owned());
         let work = [(&aimed, tip_of(ctx, agent)?)];
         Ok(!landed_there(ctx, &remote, &listed, &work, end)?.is_empty())
     };

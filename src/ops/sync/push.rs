@@ -1,7 +1,6 @@
 //! The way out: the shared refs once, this clone's outbox where another clone was faster, the proof of both,
 //! and the branches of live agents.
 
-use crate::agents::context::histories::landed_there;
 use crate::agents::own_changes;
 use crate::agents::work::stacked;
 use crate::domain::value::ref_update::{Arrival, arrival, contained};
@@ -480,11 +479,12 @@ impl Exchange<'_> {
             own.extend(branch.flatten().map(|(name, tip)| (agent, name, tip)));
         }
         // A forge deletes a branch once it has merged it. Work that came since is no part of what landed, and goes there.
-        let absent: Vec<_> = own.iter().filter(|(_, name, _)| !listed.contains_key(name)).collect();
-        let aimed = stacked::aimed(self.ctx, absent.iter().map(|(agent, ..)| agent));
-        let works: Vec<_> =
-            aimed.iter().zip(&absent).map(|(agent, (.., tip))| (&**agent, *tip)).collect();
-        let landed = landed_there(self.ctx, &self.remote, listed, &works, self.end)?;
+        let absent: Vec<_> = own
+            .iter()
+            .filter(|(_, name, _)| !listed.contains_key(name))
+            .map(|(agent, _, tip)| (agent, *tip))
+            .collect();
+        let landed = stacked::have_landed_there(self.ctx, &self.remote, listed, &absent, self.end)?;
         let mut pushes = Vec::new();
         for (agent, refname, tip) in own {
             if landed.contains(&agent.id) {

@@ -9,6 +9,7 @@ use crate::store::mailbox::{Mailbox, chain};
 use crate::system::ClosingWatch;
 use crate::wire::row::message::Envelope;
 use chrono::{DateTime, Utc};
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -162,13 +163,12 @@ pub fn is_open(common_dir: &Path, agent: &Agent) -> bool {
 pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
     let common_dir = mailbox.repo.common_dir();
     let letter = &message.letter;
+    let replied = LazyCell::new(|| letter.re.as_ref().and_then(|re| read(mailbox, re)));
     for (asker, id, path) in all(common_dir) {
         let is_about = letter.re.as_ref() == Some(&id) || is_named(letter, &asker);
         // The names are compared first: reading the question walks the mailbox.
-        let is_answered_in = |question| {
-            let replied = letter.re.as_ref().and_then(|re| read(mailbox, re));
-            is_answer(&question, message, replied.as_ref(), !mailbox.is_for_fenced)
-        };
+        let is_answered_in =
+            |question| is_answer(&question, message, replied.as_ref(), !mailbox.is_for_fenced);
         if is_about && read(mailbox, &id).is_some_and(is_answered_in) {
             answered(common_dir, &asker, &message.id, &path);
         }
