@@ -243,6 +243,41 @@ fn a_landing_that_was_taken_back_commit_by_commit_stays_so_with_new_work_on_top(
 }
 
 #[test]
+fn what_an_update_brought_and_the_target_took_back_has_not_landed() {
+    for method in ["--no-ff", "--squash", "a forge's squash"] {
+        let agent = Agent::new();
+        commit(&agent, "src/one.rs");
+        commit(&agent, "src/two.rs");
+        if method.starts_with("--") {
+            landed(&agent, method);
+        } else {
+            let branch = git_in(&agent.worktree, ["branch", "--show-current"]);
+            agent.repo.git(["merge", "--quiet", "--squash", &branch]);
+            agent.repo.commit_all(&format!("src/one.rs (#1)\n\nAgent-Id: {}", agent.id));
+        }
+        let landing = agent.repo.git(["rev-parse", "HEAD"]);
+        agent.repo.write("README.md", "changed since\n");
+        agent.repo.commit_all("a person's");
+        answer(&agent, "update", &[]);
+        let first = if method == "--no-ff" { "--mainline=1" } else { "--no-gpg-sign" };
+        agent.repo.git(["revert", "--no-edit", first, &landing]);
+        let back = agent.repo.git(["rev-parse", "HEAD"]);
+        // Merging the branch brings none of it, with new work or without.
+        for name in [None, Some("src/three.rs")] {
+            name.map(|name| commit(&agent, name));
+            assert_eq!(agent.codes(), ["merge.reverted"], "{method}: {name:?}");
+            let swept = agent.repo.agent_json(&["gc"]);
+            assert_eq!(swept["agents"][0]["action"], "keep", "{method}: {swept:#}");
+            let shown = answer(&agent, "show", &[]);
+            assert_eq!(shown["state"], "idle", "{method}: {shown:#}");
+        }
+        agent.repo.git(["revert", "--no-edit", &back]);
+        assert_eq!(agent.codes(), [""; 0], "{method}");
+        assert_eq!(landed(&agent, "--no-ff"), "src/three.rs", "{method}");
+    }
+}
+
+#[test]
 fn what_a_branch_took_from_the_target_is_not_shown_as_its_work() {
     for method in METHODS {
         let agent = Agent::new();

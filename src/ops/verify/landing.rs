@@ -78,11 +78,13 @@ pub(super) fn work_out(
     if let Some(agent) = lands.agent {
         landing.reverted = target_commits::reverted_on(repo, agent, base, lands.tip)?;
     }
+    let is_reverted = landing.reverted.is_some();
     let base_tree = repo.tree_of(base)?;
     let landed = |how| MergeOutcome::Landed { tree: base_tree, how };
     // The target has all of it, whichever commits brought it, unless there is nothing that it could have.
     let held = || -> Result<MergeOutcome> {
-        let is_nothing = nets_to_nothing(repo, lands, work, divergence)?;
+        // Nor does it have what was taken back there.
+        let is_nothing = is_reverted || nets_to_nothing(repo, lands, work, divergence)?;
         let nothing = MergeOutcome::Nothing { tree: base_tree };
         Ok(if is_nothing { nothing } else { landed(Landed::Tree) })
     };

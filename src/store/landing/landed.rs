@@ -25,8 +25,8 @@ const MOST_CLAIMS: usize = 128;
 pub type Answers = HashMap<AgentId, Result<bool>>;
 
 /// Committed work whose landing is in question.
-struct UnlandedWork {
-    agent: AgentId,
+struct UnlandedWork<'a> {
+    agent: &'a Agent,
     tip: Oid,
     /// Where it began.
     started: Oid,
@@ -289,7 +289,7 @@ pub fn landed(repo: &Repo, questions: Vec<(&Agent, Oid, String)>) -> Answers {
 /// Asks whether the history of a commit, which a branch is at, has an agent's work, given its tip and that commit.
 pub fn landed_at(repo: &Repo, questions: Vec<(&Agent, Oid, Oid)>) -> Answers {
     let mut answers = Answers::new();
-    let mut open: HashMap<Oid, Vec<UnlandedWork>> = HashMap::new();
+    let mut open: HashMap<Oid, Vec<UnlandedWork<'_>>> = HashMap::new();
     let targets = targets(repo, &questions);
     let messages = TargetMessages::default();
     for (agent, tip, base) in questions {
@@ -303,8 +303,12 @@ pub fn landed_at(repo: &Repo, questions: Vec<(&Agent, Oid, Oid)>) -> Answers {
     for (base, works) in open {
         // What is in doubt for all of them is not said of any: they are kept.
         let found = look_closer(repo, base, &works).unwrap_or_else(|_| vec![false; works.len()]);
-        let found = works.iter().zip(found);
-        answers.extend(found.map(|(work, landed)| (work.agent, Ok(landed))));
+        for (work, is_there) in works.into_iter().zip(found) {
+            // What an update brought into the branch merges to nothing, also where the target took it back.
+            let is_gone = || messages.taken_back(repo, work.agent, base, work.tip);
+            let landed = if is_there { is_gone().map(|gone| gone.is_none()) } else { Ok(false) };
+            answers.insert(work.agent.id, landed);
+        }
     }
     answers
 }
@@ -322,20 +326,20 @@ fn targets(repo: &Repo, questions: &[(&Agent, Oid, Oid)]) -> HashMap<Oid, Option
     tips.into_iter().map(pass).collect()
 }
 
-enum LandedLook {
+enum LandedLook<'a> {
     Answer(bool),
     /// Merging has to tell.
-    Open(UnlandedWork),
+    Open(UnlandedWork<'a>),
 }
 
 /// What trees alone can tell.
-fn first_look(
+fn first_look<'a>(
     repo: &Repo,
-    agent: &Agent,
+    agent: &'a Agent,
     tip: Oid,
     (base, gained): (Oid, Option<&Gained>),
     messages: &TargetMessages,
-) -> Result<LandedLook> {
+) -> Result<LandedLook<'a>> {
     let not = Ok(LandedLook::Answer(false));
     let Some(began) = &agent.base else {
         return not;
@@ -411,7 +415,7 @@ fn first_look(
         return not;
     }
     let from = from.filter(|_| goes_on).unwrap_or(began.oid);
-    let work = UnlandedWork { agent: agent.id, tip, started: began.oid, from, goes_on };
+    let work = UnlandedWork { agent, tip, started: began.oid, from, goes_on };
     Ok(LandedLook::Open(work))
 }
 
@@ -505,14 +509,14 @@ fn is_brought(repo: &Repo, agent: &Agent, tip: Oid, base: Oid) -> Result<bool> {
 }
 
 /// What merges and the branch's own commits tell.
-fn look_closer(repo: &Repo, tip: Oid, works: &[UnlandedWork]) -> Result<Vec<bool>> {
+fn look_closer(repo: &Repo, tip: Oid, works: &[UnlandedWork<'_>]) -> Result<Vec<bool>> {
     let tree = repo.tree_of(tip)?;
     let tips: Vec<Oid> = works.iter().map(|work| work.tip).collect();
     let merged = repo.clean_merges(tip, &tips)?;
     let unsaid = works.iter().zip(&merged).filter(|(work, tree)| tree.is_none() || work.goes_on);
     let starts: BTreeSet<Oid> = unsaid.map(|(work, _)| work.started).collect();
     let line = if starts.is_empty() { Vec::new() } else { first_parents(repo, tip, starts)? };
-    let answer = |(work, merged): (&UnlandedWork, &Option<Oid>)| match merged {
+    let answer = |(work, merged): (&UnlandedWork<'_>, &Option<Oid>)| match merged {
         // What merges cleanly and would change something is not there, or was taken back. Merged from where it began, what takes back a
         // part of what landed changes nothing.
         Some(merged) if *merged != tree || !work.goes_on => Ok(*merged == tree),
@@ -523,7 +527,7 @@ fn look_closer(repo: &Repo, tip: Oid, works: &[UnlandedWork]) -> Result<Vec<bool
 
 /// Whether one commit since the work began makes the same change. Where the line does not lead to the
 /// beginning, nothing is known to be since.
-fn was_made(repo: &Repo, line: &[CommitChange], work: &UnlandedWork) -> Result<bool> {
+fn was_made(repo: &Repo, line: &[CommitChange], work: &UnlandedWork<'_>) -> Result<bool> {
     let first = line.iter().position(|one| one.before.oid == work.started);
     let Some(since) = first.and_then(|first| line.get(..=first)) else {
         return Ok(false);

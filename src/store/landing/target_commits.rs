@@ -1,7 +1,8 @@
 //! The commits of a target: the change that each makes, and what their messages say of agents' work: that it came there, and that it was taken
 //! back. A message proves nothing alone. It says where to look, and the trees tell.
 
-use super::replay::Replay;
+use super::replay::{Replay, goes_on_from};
+use super::spawn_commit::own_line;
 use crate::domain::life::operation::Reverted;
 use crate::domain::{Agent, Oid};
 use crate::error::{Error, Result};
@@ -251,13 +252,17 @@ pub fn reverted_on(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<
     if agent.base.as_ref().is_none_or(|base| base.oid == target) {
         return Ok(None);
     }
-    if !is_in_history(repo, agent, target, tip)? {
-        return Ok(None);
-    }
-    let back = TargetMessages::default().taken_back(repo, agent, target, tip)?;
-    let Some(back) = back.filter(|back| !back.is_squash) else {
+    let Some(back) = TargetMessages::default().taken_back(repo, agent, target, tip)? else {
         return Ok(None);
     };
+    let is_held = match back.form {
+        LandingForm::Branch => is_in_history(repo, agent, target, tip)?,
+        LandingForm::Updated => true,
+        LandingForm::Other => false,
+    };
+    if !is_held {
+        return Ok(None);
+    }
     // What another clone did is taken back there, and here as git takes any commit back; so is what something stands on by now.
     let own = load_clone_id(repo.common_dir())?;
     let is_by_own = |it: &Reverted| it.commit == target && target == back.commit && it.clone == own;
@@ -285,8 +290,19 @@ fn is_in_history(repo: &Repo, agent: &Agent, target: Oid, tip: Oid) -> Result<bo
 pub struct TakenBack {
     /// The commit that did it.
     pub commit: Oid,
-    /// Whether the landing was a commit that is none of the branch, so that the branch is merged again as if it had never landed.
-    pub is_squash: bool,
+    /// In which form the target had got it.
+    form: LandingForm,
+}
+
+/// In which form a target got work.
+#[derive(Clone, Copy)]
+enum LandingForm {
+    /// As the commits of the branch, or by a merge of them.
+    Branch,
+    /// As a commit of another form, such as a squash, that an update has brought into the branch.
+    Updated,
+    /// As a commit that is none of the branch, so that the branch is merged again as if it had never landed.
+    Other,
 }
 
 /// So many commits of a target are read each time, rather than the newest of all once.
@@ -381,7 +397,9 @@ impl TargetMessages {
         // Mostly nothing took anything back, and then no history is walked.
         match &agent.base {
             Some(base) if agent.reverted.is_some() || !said.reverts.is_empty() => {
-                taken_back(repo, agent, (base.oid, target), tip, &said.reverts)
+                let named = self.naming(repo, agent, target)?;
+                let remade = remade(repo, agent, tip, named)?;
+                taken_back(repo, agent, (base.oid, target), tip, (&said.reverts, &remade))
             }
             _ => Ok(None),
         }
@@ -404,12 +422,27 @@ pub(in crate::store) fn reverted_by(commit: &Commit) -> Vec<String> {
     names.filter(|name: &String| name.len() >= ABBREVIATED).collect()
 }
 
+/// Which of the commits that name an agent brought parts of its branch, as a forge does of whose merge no row tells, where any is taken back.
+fn remade(repo: &Repo, agent: &Agent, tip: Oid, named: Vec<(Oid, bool)>) -> Result<Vec<Oid>> {
+    let line = || own_line(repo, tip, agent);
+    let is_any_back = named.iter().any(|(_, is_taken_back)| *is_taken_back);
+    let Some((mut own, ground)) = is_any_back.then(line).flatten() else {
+        return Ok(Vec::new());
+    };
+    let last = agent.landed_tip.filter(|last| repo.has_object(*last));
+    let from = last.map_or(Ok(None), |last| goes_on_from(repo, agent, last, tip))?;
+    let begins = from.unwrap_or(ground);
+    own.truncate(own.iter().position(|oid| *oid == begins).unwrap_or(own.len()));
+    let steps = steps_of(repo, (begins, &own), named)?;
+    Ok(steps.into_iter().map(|step| step.change.commit.oid).collect())
+}
+
 fn taken_back(
     repo: &Repo,
     agent: &Agent,
     (base, target): (Oid, Oid),
     tip: Oid,
-    named: &NamedIn,
+    (named, remade): (&NamedIn, &[Oid]),
 ) -> Result<Option<TakenBack>> {
     let line = repo.commits_between(&[base], target)?;
     let newest = repo.commits_between(&[target], tip)?;
@@ -420,7 +453,7 @@ fn taken_back(
         && !reverts.name(*commit)
         && !is_brought_back(repo, *commit, None, &all)?
     {
-        return Ok(Some(TakenBack { commit: *commit, is_squash: false }));
+        return Ok(Some(TakenBack { commit: *commit, form: LandingForm::Branch }));
     }
     if reverts.0.iter().all(|(_, by)| by.is_none()) {
         return Ok(None);
@@ -446,10 +479,18 @@ fn taken_back(
                 brought.iter().any(|oid| names.contains(oid))
                     && is_work_in(repo, &commit, first, (base, tip))?
             }
-            _ => agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid),
+            _ => {
+                remade.contains(oid)
+                    || agent.landed.as_ref().is_some_and(|(landed, _)| landed == oid)
+            }
         };
         if is_landing && !is_brought_back(repo, by, Some(&commit), &all)? {
-            last = Some(TakenBack { commit: by, is_squash: !is_own && !is_merge });
+            let form = match is_own || is_merge {
+                true => LandingForm::Branch,
+                false if repo.is_ancestor(*oid, tip)? => LandingForm::Updated,
+                false => LandingForm::Other,
+            };
+            last = Some(TakenBack { commit: by, form });
         }
     }
     Ok(last)
