@@ -315,8 +315,11 @@ fn a_question_without_an_answer_makes_an_agent_waiting() {
     ask();
     let second = ask();
     assert_eq!(state(&agent), "waiting");
-    send(&[&notify[..], &["--from=user", "--to", short, "--reply-to", &second]].concat());
+    let said =
+        send(&[&notify[..], &["--from=user", "--to", short, "--reply-to", &second]].concat());
     assert_eq!(state(&agent), "waiting", "what names one question answers that one");
+    send(&[&notify[..], &["--from=user", "--to", short, "--reply-to", &said]].concat());
+    assert_eq!(state(&agent), "waiting", "and so does what goes on from its answer");
     send(&[&notify[..], &["--from=user", "--to", short]].concat());
     assert_eq!(state(&agent), before);
     // Nothing waits in the way of a landing, and what is decided is decided.

@@ -163,7 +163,7 @@ pub fn is_open(common_dir: &Path, agent: &Agent) -> bool {
 pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
     let common_dir = mailbox.repo.common_dir();
     let letter = &message.letter;
-    let replied = LazyCell::new(|| letter.re.as_ref().and_then(|re| read(mailbox, re)));
+    let replied = LazyCell::new(|| question_of(letter, |id| read(mailbox, id)));
     for (asker, id, path) in all(common_dir) {
         let is_about = letter.re.as_ref() == Some(&id) || is_named(letter, &asker);
         // The names are compared first: reading the question walks the mailbox.
@@ -184,7 +184,7 @@ pub(super) fn note(mailbox: &Mailbox<'_>, message: &Message) {
 
 /// Whether a message answers a question: one to who asked, from one of those whom it was for, or, where its sender may be a person, any that
 /// names it. An agent that was not asked answers no other one's question, and none its own, or it could let itself go on for ever. What
-/// replies to another question of the asker answers that one; `replied` is the message that it names.
+/// replies to another question of the asker answers that one; `replied` is the question that it replies to.
 fn is_answer(
     question: &Message,
     message: &Message,
@@ -202,12 +202,21 @@ fn is_answer(
         Receivers::Everybody => true,
     };
     let is_asked_one = was_asked && letter.from != asked.from;
-    let is_for_another = replied.is_some_and(|other| {
-        other.id != question.id
-            && other.letter.kind == Kind::Clarify
-            && other.letter.from == asked.from
-    });
+    let is_for_another =
+        replied.is_some_and(|other| other.id != question.id && other.letter.from == asked.from);
     is_for_asker && !is_for_another && (is_asked_one || is_reply && may_be_person)
+}
+
+/// The question to which a letter replies, or to an answer of it, and so on.
+fn question_of(letter: &Letter, find: impl Fn(&MessageId) -> Option<Message>) -> Option<Message> {
+    let mut replied = find(letter.re.as_ref()?)?;
+    for _ in 0..MOST {
+        if replied.letter.kind == Kind::Clarify {
+            return Some(replied);
+        }
+        replied = find(replied.letter.re.as_ref()?)?;
+    }
+    None
 }
 
 /// Whether a letter names this receiver.
@@ -289,9 +298,9 @@ pub(in crate::store) fn settle(repo: &Repo) -> Result<()> {
         // What wrote it is known by its name alone.
         let is_answer = |answer: &&Message| {
             let is_agent = AgentId::parse(answer.letter.from.as_str()).is_some();
-            let is_it = |other: &&Message| Some(&other.id) == answer.letter.re.as_ref();
-            let replied = conversation.iter().find(is_it);
-            is_answer(question, answer, replied, !is_agent)
+            let find = |id: &MessageId| conversation.iter().find(|other| other.id == *id).cloned();
+            let replied = question_of(&answer.letter, find);
+            is_answer(question, answer, replied.as_ref(), !is_agent)
         };
         if let Some(answer) = conversation.iter().find(is_answer) {
             answered(repo.common_dir(), &asker, &answer.id, &path);
