@@ -10,6 +10,7 @@ use crate::domain::value::named::short_hex;
 use crate::domain::{Glob, RepoPath, Scope};
 use crate::error::{Code, Error, IoContext, Result};
 use crate::git::core::command;
+use crate::hosts::WORKTREE_DIR;
 use crate::store::files::{fsx, layout};
 use crate::system;
 use sha2::{Digest, Sha256};
@@ -21,6 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use walkdir::WalkDir;
 
 /// How many paths a warning names.
 const NAMED: usize = 3;
@@ -115,7 +117,7 @@ pub(crate) fn state(ctx: &Ctx, wanted: &WantedFiles<'_>) -> Result<Option<String
         names.extend(named_by(wanted.copy, &listed)?.0.into_iter().map(<[u8]>::to_vec));
     }
     if let Some(patterns) = wanted.include {
-        let listed = matching(ctx, &root, patterns, &["--directory".into()])?;
+        let listed = included(ctx, &root, patterns)?;
         names.extend(listed.iter().flat_map(|name| files_at(&root, name)));
     }
     let mut digest = Sha256::new();
@@ -170,6 +172,103 @@ fn matching(
     let listed = list(root, &[&[rule], options].concat());
     let _ = fs::remove_file(&file);
     Ok(listed?.into_iter().collect())
+}
+
+// What a `.worktreeinclude` matches is asked for with each claim of what stands ready, and in a large repository git takes longer to answer than
+// all the rest of a spawn does.
+
+/// How long what an answer stands on has to be unchanged before that is kept, in seconds: of what changes at the same time once more, nothing
+/// would be seen, and some file systems tell time by two seconds.
+const SETTLED: i64 = 3;
+
+/// What the patterns of a `.worktreeinclude` match, a directory of which they match all by its name: as git said it last, where no directory that
+/// it looked into has changed since, and neither has the index.
+fn included(ctx: &Ctx, root: &Path, patterns: &[u8]) -> Result<Vec<Vec<u8>>> {
+    let common_dir = ctx.repo.common_dir();
+    let (index, place) = (common_dir.join("index"), layout::included_files(common_dir));
+    if let Some(kept) = fsx::load_if_there(&place)?
+        && let Some(names) = kept_listing(root, &index, patterns, &kept)
+    {
+        return Ok(names);
+    }
+    let listed = matching(ctx, root, patterns, &["--directory".into()])?;
+    let names: Vec<_> = listed.into_iter().collect();
+    let settled = ctx.now().timestamp() - SETTLED;
+    if let Some(listing) = listing_to_keep(root, &index, patterns, &names, settled) {
+        // It saves time alone, and a repository that only we may read has none.
+        let _ = fsx::write_atomic(&place, &listing);
+    }
+    Ok(names)
+}
+
+/// A listing as it is kept: a hash of what it stands on, how many names there are, the names, and the directories in which they were looked
+/// for, each ended by a NUL. `None` where something changed after that second, or cannot be looked at.
+fn listing_to_keep(
+    root: &Path,
+    index: &Path,
+    patterns: &[u8],
+    names: &[Vec<u8>],
+    settled: i64,
+) -> Option<Vec<u8>> {
+    let listed: BTreeSet<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    // What is in a directory that a pattern matches as a whole changes nothing. Of one in which all is matched that is listed, too.
+    let is_whole = |name: &[u8]| {
+        let inside = [name, b"/"].concat();
+        let next = listed.range(inside.as_slice()..).next();
+        listed.contains(name) && !next.is_some_and(|next| next.starts_with(&inside))
+    };
+    let (mut directories, mut walk) = (Vec::new(), WalkDir::new(root).into_iter());
+    while let Some(entry) = walk.next() {
+        let entry = entry.ok()?;
+        if !entry.file_type().is_dir() {
+            continue;
+        }
+        let name = entry.path().strip_prefix(root).ok()?.as_os_str().as_bytes();
+        if name == b".git" || name == WORKTREE_DIR.as_bytes() || is_whole(name) {
+            walk.skip_current_dir();
+            continue;
+        }
+        directories.push(name.to_vec());
+        // git does not look into a repository inside this one.
+        if entry.depth() > 0 && entry.path().join(".git").symlink_metadata().is_ok() {
+            walk.skip_current_dir();
+        }
+    }
+    let borrowed: Vec<&[u8]> = directories.iter().map(Vec::as_slice).collect();
+    let (state, newest) = listing_state(root, index, patterns, &borrowed)?;
+    let head = [state.into_bytes(), names.len().to_string().into_bytes()];
+    let fields = head.iter().chain(names).chain(&directories);
+    (newest < settled).then(|| fields.flat_map(|field| [field, &b"\0"[..]].concat()).collect())
+}
+
+/// The names of a listing that was kept, if it stands.
+fn kept_listing(root: &Path, index: &Path, patterns: &[u8], kept: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut fields = kept.strip_suffix(b"\0")?.split(|byte| *byte == 0);
+    let (state, count) = (fields.next()?, str::from_utf8(fields.next()?).ok()?);
+    let names: Vec<_> = fields.by_ref().take(count.parse().ok()?).map(<[u8]>::to_vec).collect();
+    let directories: Vec<_> = fields.collect();
+    let (now, _) = listing_state(root, index, patterns, &directories)?;
+    (now.as_bytes() == state).then_some(names)
+}
+
+/// What a listing stands on, as a hash, and the second in which some of that was changed last.
+fn listing_state(
+    root: &Path,
+    index: &Path,
+    patterns: &[u8],
+    directories: &[&[u8]],
+) -> Option<(String, i64)> {
+    let (mut digest, mut newest) = (Sha256::new(), 0);
+    digest.update(patterns);
+    let directories = directories.iter().map(|name| root.join(OsStr::from_bytes(name)));
+    for path in std::iter::once(index.to_owned()).chain(directories) {
+        let found = fs::symlink_metadata(path).ok()?;
+        let modified = (found.mtime(), found.mtime_nsec());
+        let changed = (found.ctime(), found.ctime_nsec());
+        digest.update(format!("{} {} {modified:?} {changed:?}\n", found.mode(), found.ino()));
+        newest = newest.max(modified.0).max(changed.0);
+    }
+    Some((short_hex(&digest.finalize(), 32), newest))
 }
 
 /// The files that globs match, and a warning for each glob that matches none.
@@ -304,4 +403,47 @@ fn stays_inside(place: &Path, target: &Path) -> bool {
         Component::CurDir => true,
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_stands_until_a_directory_that_was_looked_into_changes() {
+        let place = tempfile::tempdir().expect("a directory");
+        let root = place.path();
+        let index = root.join("index");
+        for directory in ["a/empty", "modules/deep", "all/of it"] {
+            fs::create_dir_all(root.join(directory)).expect("made");
+        }
+        for name in ["index", "modules/deep/one", "all/of it/x.env", "a/x.env"] {
+            fs::write(root.join(name), "x").expect("written");
+        }
+        let names = ["modules", "all", "all/of it", "all/of it/x.env", "a/x.env"];
+        let names: Vec<_> = names.map(|name| name.as_bytes().to_vec()).into();
+        let listed = || listing_to_keep(root, &index, b"*.env\n", &names, i64::MAX);
+        let is_kept = |listing: &[u8], patterns: &[u8]| {
+            let kept = kept_listing(root, &index, patterns, listing);
+            assert!(kept.as_ref().is_none_or(|kept| *kept == names), "{kept:?}");
+            kept.is_some()
+        };
+        let listing = listed().expect("a listing");
+        assert!(is_kept(&listing, b"*.env\n"));
+        assert!(!is_kept(&listing, b"*.txt\n"));
+        assert!(!is_kept(&listing[..listing.len() - 1], b"*.env\n"));
+        // What is in a directory that is matched as a whole makes no difference, and all the rest does.
+        fs::write(root.join("modules/deep/two"), "").expect("written");
+        assert!(is_kept(&listing, b"*.env\n"));
+        for name in ["new", "a/empty/new", "all/of it/new"] {
+            let listing = listed().expect("a listing");
+            fs::write(root.join(name), "").expect("written");
+            assert!(!is_kept(&listing, b"*.env\n"), "{name}");
+        }
+        let listing = listed().expect("a listing");
+        fs::rename(root.join("new"), &index).expect("renamed");
+        assert!(!is_kept(&listing, b"*.env\n"));
+        // What has just changed may change again at the same time.
+        assert_eq!(listing_to_keep(root, &index, b"", &names, 0), None);
+    }
 }

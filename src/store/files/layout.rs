@@ -205,6 +205,11 @@ pub fn leases_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("leases")
 }
 
+/// What the patterns of a `.worktreeinclude` matched last.
+pub fn included_files(common_dir: &Path) -> PathBuf {
+    agents_dir(common_dir).join("included-files")
+}
+
 /// Half-written things; whatever is old in here is debris.
 pub fn tmp_dir(common_dir: &Path) -> PathBuf {
     agents_dir(common_dir).join("tmp")
