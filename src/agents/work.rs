@@ -19,7 +19,7 @@ use crate::git::history::merge::Merge;
 use crate::git::{Identity, NewCommit, Repo, Tip};
 use crate::store::chain::{facts, keep};
 use crate::store::landing::replay::{self, Replay, goes_on_from};
-use crate::store::landing::target_commits::TargetMessages;
+use crate::store::landing::taken_back::TargetMessages;
 use crate::store::landing::{landed, spawn_commit};
 use crate::store::ledger::agent_branch;
 use crate::wire::row::policy::Policy;

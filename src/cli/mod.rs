@@ -16,7 +16,6 @@ mod out {
 /// What is typed: arguments that verbs share, texts of tasks, and what is wrong with them.
 mod input {
     pub(super) mod args;
-    pub(super) mod claimed;
     pub(super) mod lead;
     pub(super) mod several;
     pub(super) mod typed_task;

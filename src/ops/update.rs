@@ -42,7 +42,7 @@ use crate::git::landing::{Checkout, ConflictedMerge};
 use crate::ops::agent_report::TargetReport;
 use crate::ops::error_report::command_to_go_on;
 use crate::proc::signals::Deferred;
-use crate::store::{chain::facts, landing::target_commits};
+use crate::store::{chain::facts, landing::taken_back};
 use crate::wire::output::path_text::PathText;
 pub use conflicts::{CONFLICT_STEPS, RESOLVED_STEPS};
 use serde::Serialize;
@@ -157,7 +157,7 @@ pub fn plan(ctx: &Ctx, who: &str, options: UpdateOptions) -> Result<UpdatePlan> 
         let pull = format!("pull --no-rebase {place} {name}");
         require_no_clone(ctx, &agent, "to merge that branch there", &pull)?;
     }
-    if let Some(reverted) = target_commits::reverted_on(&ctx.repo, &agent, target_tip, tip)? {
+    if let Some(reverted) = taken_back::reverted_on(&ctx.repo, &agent, target_tip, tip)? {
         let error = Error::new(Code::AgentState, reverted.meaning());
         return Err(error.remedy("to bring that work back first", reverted.way_back()));
     }

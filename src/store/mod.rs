@@ -19,10 +19,11 @@ pub mod files {
 
 /// What has landed: the commits of an agent, and those of a target that stand for them.
 pub mod landing {
+    pub mod commit_change;
     pub mod landed;
     pub mod replay;
     pub mod spawn_commit;
-    pub mod target_commits;
+    pub mod taken_back;
 }
 
 /// What the base commit says of the repository and of roles.

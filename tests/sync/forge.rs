@@ -5,7 +5,7 @@ use crate::support::agent::describe;
 use crate::support::{TestRepo, git_in};
 use git_agent::domain::Oid;
 use git_agent::git::Repo;
-use git_agent::store::landing::landed;
+use git_agent::store::landing::commit_change;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -268,6 +268,6 @@ fn a_branch_without_a_change_has_not_landed() {
         Oid::from_hex(&oid).expect("an oid")
     });
     let opened = Repo::open(&repo.path()).expect("a repository");
-    let has_landed = landed::makes_the_same(&opened, &[], started, tip);
+    let has_landed = commit_change::makes_the_same(&opened, &[], started, tip);
     assert!(!has_landed.expect("compared"));
 }

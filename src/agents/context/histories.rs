@@ -10,7 +10,7 @@ use crate::git::refs::remote::RemoteRefs;
 use crate::store::landing::landed;
 use crate::store::landing::replay::goes_on_from;
 use crate::store::landing::spawn_commit::AGENTS_BRANCHES;
-use crate::store::landing::target_commits::TargetMessages;
+use crate::store::landing::taken_back::TargetMessages;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

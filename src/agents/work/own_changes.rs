@@ -20,7 +20,7 @@ use crate::git::history::merge::Merge;
 use crate::store::landing::landed;
 use crate::store::landing::replay::goes_on_from;
 use crate::store::landing::spawn_commit;
-use crate::store::landing::target_commits::TargetMessages;
+use crate::store::landing::taken_back::TargetMessages;
 
 /// The trailer that tells such a commit from every other. It names the commit that the changes were made on.
 const TRAILER: &str = "Agent-Changes-Of";

@@ -1,8 +1,9 @@
 //! `git agent spawn`
 
 use crate::agents::{Ctx, upkeep::half_made};
-use crate::cli::input::args::{LayeredArg, SyncArg, at_least_one, require_one_input};
-use crate::cli::input::claimed::{self, TaskState};
+use crate::cli::input::args::{
+    LayeredArg, SyncArg, TaskState, acquire_claim, at_least_one, require_one_input,
+};
 use crate::cli::input::several::{self, SeveralAnswer};
 use crate::cli::input::typed_task::{StartArgs, TypedTaskArgs, is_task_text};
 use crate::cli::out::render::counted;
@@ -114,7 +115,7 @@ const CLAIM_SCHEMA: &str = "git-agent.spawn-claim/1";
 /// Makes the agent of a task under a claim. Where this clone has made it before, or the task is done, that is the answer.
 fn spawn_claimed(ctx: &Ctx, ui: &mut Ui, args: SpawnArgs, key: &str) -> Result<Exit> {
     let (form, sync) = (args.form(ctx), args.sync.clone());
-    let taken = claimed::acquire(ctx, "spawn", args.tasks.len(), args.sync.remote(), key, None)?;
+    let taken = acquire_claim(ctx, "spawn", args.tasks.len(), args.sync.remote(), key, None)?;
     let (mut claim, earlier) = match taken {
         TaskState::Held(claim, earlier) => (*claim, *earlier),
         TaskState::Done(report) => {

@@ -16,8 +16,8 @@ use crate::ops::verify::VerifyOptions;
 use crate::ops::verify::judged_trees::JudgedTrees;
 use crate::ops::verify::origin::{Origin, Question};
 use crate::store::files::place::is_of_this_clone;
-use crate::store::landing::target_commits::CommitChange;
-use crate::store::landing::{landed, replay, spawn_commit, target_commits};
+use crate::store::landing::commit_change::{self, CommitChange};
+use crate::store::landing::{replay, spawn_commit, taken_back};
 use crate::store::{Ledger, ledger::agent_branch};
 use crate::wire::file::dependencies;
 use std::borrow::Cow;
@@ -76,7 +76,7 @@ pub(super) fn work_out(
         return Ok(landing);
     };
     if let Some(agent) = lands.agent {
-        landing.reverted = target_commits::reverted_on(repo, agent, base, lands.tip)?;
+        landing.reverted = taken_back::reverted_on(repo, agent, base, lands.tip)?;
     }
     let is_reverted = landing.reverted.is_some();
     let base_tree = repo.tree_of(base)?;
@@ -236,7 +236,7 @@ fn was_squashed(repo: &Repo, base: Oid, tip: Oid, divergence: &Divergence) -> Re
         _ => None,
     });
     let line = line.collect::<Result<Vec<_>>>()?;
-    landed::makes_the_same(repo, &line, fork, tip)
+    commit_change::makes_the_same(repo, &line, fork, tip)
 }
 
 // What is judged: which agent, which commit, against which branch, and where its files are.

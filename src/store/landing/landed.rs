@@ -7,16 +7,15 @@
 //! then built upon. The last is looked for among the newest commits only, and white space counts. What is not known counts as
 //! not landed, and so does an agent that has committed nothing, and work that a commit on top took back.
 
+use super::commit_change::{CommitChange, are_taken_back, first_parents, makes_the_same, steps_of};
 use super::replay::Replay;
-use super::target_commits::{
-    CommitChange, TargetMessages, are_taken_back, first_parents, reverted_by, steps_of,
-};
+use super::taken_back::TargetMessages;
 use super::{replay, spawn_commit};
 use crate::domain::{Agent, AgentId, Change, ChangeKind, Oid};
 use crate::error::{Error, Result};
 use crate::git::history::gained::Gained;
 use crate::git::{Repo, Tip};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 /// So many of the newest landings are proved of which other clones tell: a row may claim any number, and each takes git a while.
 const MOST_CLAIMS: usize = 128;
@@ -533,72 +532,4 @@ fn was_made(repo: &Repo, line: &[CommitChange], work: &UnlandedWork<'_>) -> Resu
         return Ok(false);
     };
     makes_the_same(repo, since, work.from, work.tip)
-}
-
-/// Whether one commit of a branch, given the newest first, makes the change of all the work, as a squash does, or each of the work's
-/// commits has one that makes the same change, as a rebase does. What was taken back since is not made.
-///
-/// # Errors
-/// `repo-corrupt`.
-pub fn makes_the_same(repo: &Repo, line: &[CommitChange], started: Oid, tip: Oid) -> Result<bool> {
-    let own = repo.commits_between(&[started], tip)?;
-    let trees = own.iter().map(|commit| repo.tree_of(*commit)).collect::<Result<Vec<_>>>()?;
-    let mut since = trees.iter().skip_while(|tree| Some(*tree) != trees.last());
-    // Of work that went back to what it was before, the change of that moment is not all.
-    if !since.any(|tree| Some(tree) != trees.last())
-        && let Some(is_made) = is_made(repo, line, &CommitChange::from_to(repo, started, tip)?)?
-    {
-        return Ok(is_made);
-    }
-    let mut count = 0;
-    for commit in own {
-        let [parent] = repo.read_commit(commit)?.parents[..] else {
-            // A merge is no change of its own that a rebase would have made again.
-            return Ok(false);
-        };
-        let change = CommitChange::from_to(repo, parent, commit)?;
-        // Empty, as a spawn commit is.
-        if change.paths(repo)?.is_empty() {
-            continue;
-        }
-        count += 1;
-        // A rebase makes one commit for each, so a shorter line cannot hold them all.
-        if count > line.len() || is_made(repo, line, &change)? != Some(true) {
-            return Ok(false);
-        }
-    }
-    Ok(count > 0)
-}
-
-/// Whether a branch has a commit that makes that change, which the newest that makes it or takes it back tells; `None` where none does
-/// either.
-fn is_made(repo: &Repo, line: &[CommitChange], change: &CommitChange) -> Result<Option<bool>> {
-    // Paths first, because a patch id takes reading every file that differs.
-    let mut alike = HashSet::new();
-    for one in line {
-        if one.paths(repo)? == change.paths(repo)? {
-            alike.insert(one.commit.oid);
-        }
-    }
-    if alike.is_empty() {
-        return Ok(None);
-    }
-    let (before, after) = (change.before.tree, change.commit.tree);
-    let [wanted, back] = [repo.patch_id(before, after)?, repo.patch_id(after, before)?];
-    let mut named = Vec::new();
-    for one in line {
-        // By its message a revert is known also where the lines around have changed since.
-        let oid = one.commit.oid.to_string();
-        let is_taken_back = named.iter().any(|name: &String| oid.starts_with(name));
-        if !is_taken_back {
-            named.extend(reverted_by(&one.commit));
-        }
-        if alike.contains(&one.commit.oid) {
-            let id = repo.patch_id(one.before.tree, one.commit.tree)?;
-            if id == wanted || id == back {
-                return Ok(Some((id == wanted) != is_taken_back));
-            }
-        }
-    }
-    Ok(None)
 }

@@ -2,7 +2,7 @@
 
 use crate::agents::life::at_work::waits_for_answer;
 use crate::agents::{Ctx, upkeep::half_made};
-use crate::cli::input::claimed::{self, TaskState};
+use crate::cli::input::args::{TaskState, acquire_claim};
 use crate::cli::out::terminal::{DIM, paint};
 use crate::cli::out::ui::{Answer, Ui};
 use crate::cli::verbs::run::{RunArgs, echo, show};
@@ -24,7 +24,7 @@ pub(super) fn run(ctx: &Ctx, ui: &mut Ui, args: RunArgs, key: &str) -> Result<Ex
     let planned = asked.plan_first(ctx);
     let agent = planned.as_ref().ok().map(RunPlan::agent_id);
     let tasks = asked.targets.len();
-    let taken = claimed::acquire(ctx, "run", tasks, remote.as_deref(), key, agent)?;
+    let taken = acquire_claim(ctx, "run", tasks, remote.as_deref(), key, agent)?;
     let (mut claim, earlier) = match taken {
         TaskState::Held(claim, earlier) => (*claim, *earlier),
         TaskState::Done(mut report) => {
