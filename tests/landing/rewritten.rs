@@ -115,7 +115,10 @@ fn what_a_landing_brings_again_is_counted_and_shown() {
     let shown = answer(&agent, "show", &[]);
     assert_eq!(shown["ahead"], 2, "{shown:#}");
     assert_eq!(shown["diff"]["files"], 2, "{shown:#}");
-    assert_eq!(landed(&agent, "--squash"), "src/one.rs\nsrc/two.rs");
+    let back = agent.repo.git(["rev-parse", "HEAD"]);
+    let said = answer(&agent, "merge", &["--squash"])["warnings"].to_string();
+    assert!(said.contains(&format!("commit {} took back", &back[..7])), "{said}");
+    assert_eq!(changed(&agent, &back, "main"), "src/one.rs\nsrc/two.rs");
 }
 
 #[test]

@@ -42,6 +42,7 @@ use crate::ops::agent_report::TargetReport;
 use crate::store::Ledger;
 use crate::store::files::lock::Guard;
 use crate::store::files::{layout, lock};
+use crate::store::landing::taken_back::TargetMessages;
 use crate::wire::output::path_text::PathText;
 pub use execute::{STEPS, execute, push_steps};
 pub(crate) use execute::{before, execute_stack};
@@ -364,7 +365,7 @@ impl LandingReport {
     }
 }
 
-/// What the caller should know of work that lands although it may not be all.
+/// What the caller should know of work that lands although it may not be all, or more than what is new.
 fn untold(ctx: &Ctx, plan: &MergePlan) -> Vec<String> {
     let id = plan.agent.id;
     let known = ctx.repo.worktree(&layout::worktree_name(id));
@@ -375,7 +376,17 @@ fn untold(ctx: &Ctx, plan: &MergePlan) -> Vec<String> {
             "the worktree of agent {id} is not there, so only what it had committed lands: {place}"
         )
     });
-    lost.into_iter().chain(unpublished(ctx, plan)).collect()
+    lost.into_iter().chain(unpublished(ctx, plan)).chain(brought_again(ctx, plan)).collect()
+}
+
+/// The warning that a person took an earlier landing back, which this one brings again.
+fn brought_again(ctx: &Ctx, plan: &MergePlan) -> Option<String> {
+    let messages = TargetMessages::default();
+    let back = messages.taken_back(&ctx.repo, &plan.agent, plan.base, plan.work.tip).ok()??;
+    let by = back.commit.short();
+    Some(format!(
+        "commit {by} took back an earlier landing of this work, which this one brings again"
+    ))
 }
 
 /// The warning that the work leads to commits of submodules which no other clone can fetch; `None` where it leads to none that are new.
