@@ -151,6 +151,19 @@ impl Caught {
     }
 }
 
+/// Hears of the end of children where this process was told to ignore that, as by a supervisor that wants none of its own to stay behind: the
+/// kernel would take each away before it is waited for.
+pub fn hear_of_children() {
+    if is_ignored(Signal::CHILD, system::ignored_signals()) {
+        // A handler of any kind will do, and what is started has none.
+        let _ = flag::register(Signal::CHILD.as_raw(), Arc::default());
+    }
+}
+
+fn is_ignored(signal: Signal, mask: u64) -> bool {
+    mask & (1 << (signal.as_raw() - 1)) != 0
+}
+
 /// Starts the thread that hands signals out, once.
 fn hand_out() -> io::Result<()> {
     let mut running = locked(&HANDED_OUT);
@@ -158,10 +171,8 @@ fn hand_out() -> io::Result<()> {
         return Ok(());
     }
     let ignored = system::ignored_signals();
-    let wanted = REQUESTS.into_iter().filter(|signal| {
-        // nohup(1) and shells in the background mean it.
-        ignored & (1 << (signal.as_raw() - 1)) == 0
-    });
+    // nohup(1) and shells in the background mean it.
+    let wanted = REQUESTS.into_iter().filter(|signal| !is_ignored(*signal, ignored));
     let mut caught = Caught::begin(wanted)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         while let Some(signals) = caught.next() {

@@ -1,6 +1,6 @@
 use super::{WORKS, beside, command, events, read, run, run_json, spawned};
-use crate::support::agent::{TASK, describe};
-use crate::support::{TestRepo, is_ignored};
+use crate::support::agent::{TASK, agent_command, describe};
+use crate::support::{TestRepo, is_ignored, isolated};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Child, Stdio};
 
@@ -139,6 +139,22 @@ fn requests_to_end_are_passed_on_and_recorded() {
         assert_over(&repo);
         let last = events(&repo, &id).pop().expect("an event");
         assert_eq!(last, format!("exited status {code} (stopped)"));
+    }
+}
+
+#[test]
+fn children_are_waited_for_where_their_end_is_to_be_ignored() {
+    let repo = TestRepo::with_commit();
+    let program = agent_command(&repo.path());
+    let task = repo.task_file(TASK);
+    for words in [&["run", &task, "--no-verify", "--", "true"][..], &["gc", "--yes"]] {
+        let output = isolated("sh", &repo.path())
+            .args(["-c", "trap '' CHLD; exec \"$0\" \"$@\""])
+            .arg(program.get_program())
+            .args(words)
+            .output()
+            .expect("starts");
+        assert!(output.status.success(), "{words:?}: {}", describe(&output));
     }
 }
 

@@ -9,7 +9,7 @@ use crate::git::core::command::LOCAL_VARIABLES;
 use crate::git::files::untrusted;
 use crate::git::repo::open::Environment;
 use crate::hosts::{HOSTS, Host};
-use crate::proc::{launch, terminal};
+use crate::proc::{launch, signals, terminal};
 use crate::store::files::layout;
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
@@ -151,10 +151,11 @@ impl Env {
         std::env::var("GIT_PROGRESS_DELAY").ok()?.parse().ok()
     }
 
-    /// Starts this program anew, in this process, where variables lead to programs that an agent could have put there. Comes back
+    /// Mends what this process was given. Starts this program anew, in this process, where variables lead to programs that an agent could have put there. Comes back
     /// when there is nothing to mend, or with the reason why it could not.
     #[expect(clippy::disallowed_methods, reason = "this is the one door to the environment")]
     pub fn mend(arguments: &[OsString]) -> Option<Error> {
+        signals::hear_of_children();
         if std::env::var_os("GIT_AGENT_ID").is_some_and(|id| !id.is_empty()) {
             return None;
         }
