@@ -1,5 +1,5 @@
-use crate::support::agent::TASK;
-use crate::support::{TestRepo, git_in};
+use crate::support::agent::{TASK, describe};
+use crate::support::{TestRepo, git_in, isolated};
 use crate::verify::Agent;
 use serde_json::Value;
 use std::fs;
@@ -332,5 +332,39 @@ fn what_landed_in_another_form_is_no_foreign_work() {
         let judged: Value = serde_json::from_slice(&judged.stdout).expect("JSON");
         let is_foreign = judged["findings"].to_string().contains("provenance.foreign-commit");
         assert_eq!(is_foreign, taken_back, "{judged:#}");
+    }
+}
+
+#[test]
+fn the_way_out_of_a_stack_whose_ground_was_taken_back_brings_none_of_that() {
+    for is_updated in [false, true] {
+        let below = Agent::spawned_in(TestRepo::with_commit(), TASK);
+        for name in ["one", "two"] {
+            below.write(&format!("src/{name}.rs"), "// below\n");
+            below.commit(name);
+        }
+        let above = below.repo.spawn_task(TASK, &["--base", &below.branch]);
+        let id = above["agent_id"].as_str().expect("an id");
+        let place = Path::new(above["worktree_abspath"].as_str().expect("a path"));
+        fs::write(place.join("src/above.rs"), "// above\n").expect("written");
+        git_in(place, ["add", "src"]);
+        git_in(place, ["commit", "--quiet", "-m", "above"]);
+        below.repo.agent_json(&["merge", &below.id, "--squash"]);
+        if is_updated {
+            below.repo.agent_json(&["update", id]);
+        }
+        below.repo.git(["revert", "--no-edit", "HEAD"]);
+        let judged = below.repo.agent(&["verify", id, "--format=json"]);
+        let judged: Value = serde_json::from_slice(&judged.stdout).expect("JSON");
+        let mut findings = judged["findings"].as_array().expect("a list").iter();
+        let finding = findings.find(|one| one["code"] == "provenance.base-rewritten");
+        let finding = finding.expect("what it stands on is not there");
+        let (_, way) = finding["fix"].as_str().and_then(|fix| fix.split_once("run ")).expect("one");
+        let rebased = isolated("sh", place).args(["-c", way]).output().expect("starts");
+        assert!(rebased.status.success(), "{}", describe(&rebased));
+        let names = git_in(place, ["ls-tree", "--name-only", "HEAD", "src/"]);
+        assert!(names.contains("src/above.rs") && !names.contains("src/one.rs"), "{names}");
+        let again = below.repo.agent(&["verify", id, "--format=json"]);
+        assert!(!describe(&again).contains("provenance."), "{}", describe(&again));
     }
 }

@@ -159,6 +159,20 @@ pub struct BranchHistory {
     pub fetched: Option<String>,
 }
 
+impl BranchHistory {
+    /// The command that puts what came since the commit `base`, by its short name, onto a branch.
+    pub(super) fn rebase_onto(&self, branch: &str, base: &str) -> String {
+        // What a merge brought of the branch is not made again, where the branch has taken it back. A rebase leaves out what one commit
+        // holds, so that one has to hold both.
+        let below = if self.has_merges {
+            format!("\"$(git commit-tree -p {base} -p {branch} -m below {branch}:)\"")
+        } else {
+            base.to_owned()
+        };
+        format!("git rebase --autostash --onto {branch} {below}")
+    }
+}
+
 /// One path changed in one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {

@@ -83,12 +83,12 @@ fn provenance(history: &BranchHistory, target: Option<&str>) -> Vec<Finding> {
         findings.push(Finding::new(Code::ProvenanceSpawnCommit, message, fix));
     }
     let behind = history.fetched.as_ref();
-    let catch_up = behind
-        .map(|copy| format!("bring the base branch up to date with {copy}, as git pull does"));
+    let catch_up =
+        behind.map(|it| format!("bring the base branch up to date with {it}, as git pull does"));
     if let Some(base) = history.lost_base {
         let onto = target.map_or("<branch>".to_owned(), |name| word(branch_name(name).as_bytes()));
         let short = base.short();
-        let rebase = || in_worktree(&format!("git rebase --autostash --onto {onto} {short}"));
+        let rebase = || in_worktree(&history.rebase_onto(&onto, &short));
         let message = format!("the base branch does not hold {short}, where the agent started");
         let fix = catch_up.clone().unwrap_or_else(rebase);
         findings.push(Finding::new(Code::ProvenanceBaseRewritten, message, fix).at(Some(base)));
