@@ -230,7 +230,8 @@ fn bash_completes_commands_options_values_and_agents() {
     let repo = TestRepo::with_commit();
     let agent = repo.spawn();
     let short = &agent["agent_id"].as_str().expect("an id")[..8];
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 7] = [
+        (&["git-agent", "help", "sp"], "spawn"),
         (&["git-agent", "sp"], "spawn"),
         (&["git-agent", "show", &short[..3]], short),
         (&["git-agent", "list", "--form"], "--format"),

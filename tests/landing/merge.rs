@@ -723,3 +723,15 @@ fn what_can_be_no_branch_is_refused_before_anything_is_judged() {
         }
     }
 }
+
+#[test]
+fn a_discard_tells_of_what_landed_as_merged() {
+    let agent = Agent::new();
+    agent.write("src/two.rs", "pub fn two() {}\n");
+    agent.commit("two");
+    answer(&agent, "merge", &[]);
+    // The second time nothing is left to remove.
+    for _ in 0..2 {
+        assert_eq!(agent.repo.agent_json(&["discard", &agent.id])["state"], "merged");
+    }
+}

@@ -442,3 +442,27 @@ fn an_index_that_names_what_is_missing_is_no_work_that_can_land() {
     agent.git(&["rm", "--quiet", "--cached", "src/x"]);
     assert_eq!(agent.codes(), [""; 0]);
 }
+
+#[test]
+fn what_is_wrong_with_who_judges_is_no_fault_of_the_work() {
+    let repo = TestRepo::with_commit();
+    let words =
+        ["run", "write more", "--name=who", "--no-verify", "--quiet", "--", "touch", "more"];
+    let ran = repo.agent(&words);
+    assert!(ran.status.success(), "{}", describe(&ran));
+    repo.write("docs/more.md", "more\n");
+    repo.commit_all("the target moves on");
+    repo.git(["config", "user.name", "A U Thor"]);
+    repo.git(["config", "user.email", "author@example.com"]);
+    let judged = |date: &str| {
+        let mut command = agent_command(&repo.path());
+        command.args(["verify", "who"]).env("GIT_AUTHOR_DATE", date);
+        // What the environment names is taken without git, and the date not looked at.
+        for name in ["AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL"] {
+            command.env_remove(format!("GIT_{name}"));
+        }
+        command.output().expect("starts")
+    };
+    refused(&judged("bogus"), "git-failed", 4);
+    assert!(judged("1700000000 +0000").status.success());
+}

@@ -342,7 +342,8 @@ impl DiscardReport {
         let along = site.tip.and_then(|tip| gate::goes_along(ctx, agent, tip));
         let was_discarded = agent.state == State::Discarded && site.is_empty();
         DiscardReport {
-            agent: reporter.row(agent),
+            // What holds the agent's lock by now is the discard.
+            agent: AgentReport { state: agent.state.as_str(), ..reporter.row(agent) },
             dry_run: false,
             removes_worktree: site.place.is_some(),
             deletes_branch: site.branch.is_some(),

@@ -12,7 +12,7 @@ use crate::git::changes::Glance;
 use crate::git::files::descent;
 use crate::git::uncommitted::glance;
 use crate::git::worktree::own_repository::own_repository_in;
-use crate::ops::agent_report::Reporter;
+use crate::ops::agent_report::{AgentReport, Reporter};
 use crate::ops::discard::batch::{RemovalBatch, RemovalEnd};
 use crate::ops::discard::gate::{Place, Remains, bundle_dir, refused};
 use crate::ops::discard::salvage::{Salvage, keep_submodules, since_here};
@@ -306,7 +306,8 @@ fn finish(ctx: &Ctx, removal: Leaving, reporter: &Reporter) -> Result<Infallible
     fs::remove_file(&mark).at_if_there("could not remove", &mark)?;
     report.found(&salvage);
     if let Some(agent) = ctx.ledger().agent(agent.spawn_commit)? {
-        report.agent = reporter.agent(ctx, &agent);
+        let state = agent.state.as_str();
+        report.agent = AgentReport { state, ..reporter.agent(ctx, &agent) };
     }
     Err(RemovalEnd::Over(Box::new(report)))
 }

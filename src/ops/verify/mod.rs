@@ -535,10 +535,10 @@ fn unreadable(ctx: &Ctx, options: &VerifyOptions, error: Error) -> Result<Verdic
 }
 
 fn of_agent(ctx: &Ctx, options: &VerifyOptions, error: &Error) -> Option<Verdict> {
-    // A commit that the caller names may be anything, and the base of a layer is not the agent's.
-    let is_of_base = error.code() == Code::LayerInvalid;
+    // A commit that the caller names may be anything, and neither the base of a layer is the agent's nor who the caller is.
+    let is_ours = error.code() == Code::LayerInvalid || ctx.repo.identities(0).is_err();
     let is_named = options.ci || options.tip.is_some();
-    if !untrusted::is_of_an_agent(error) || is_of_base || is_named {
+    if !untrusted::is_of_an_agent(error) || is_ours || is_named {
         return None;
     }
     let ledger = ctx.ledger();

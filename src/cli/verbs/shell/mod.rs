@@ -142,12 +142,13 @@ fn line(candidate: &CompletionCandidate) -> Option<String> {
     })
 }
 
-/// The command line with the agents that a verb takes wherever one may be named.
+/// The command line with the agents that a verb takes wherever one may be named, and with the verbs that can be explained.
 fn with_agents(command: Command) -> Command {
-    let names_agent = |arg: &Arg| {
+    let names = |arg: &Arg, what: &str| {
         let mut names = arg.get_value_names().unwrap_or_default().iter();
-        names.any(|name| name.split('|').any(|word| word == AGENT))
+        names.any(|name| name.split('|').any(|word| word == what))
     };
+    let is_help = command.get_name() == "help";
     let candidates = match command.get_name() {
         "rescue" => || agents(|state| state == State::Discarded),
         // What has landed is cleared away by it.
@@ -156,9 +157,24 @@ fn with_agents(command: Command) -> Command {
     };
     command
         .mut_args(|arg| {
-            if names_agent(&arg) { arg.add(ArgValueCandidates::new(candidates)) } else { arg }
+            if names(&arg, AGENT) {
+                arg.add(ArgValueCandidates::new(candidates))
+            } else if is_help && names(&arg, "COMMAND") {
+                arg.add(ArgValueCandidates::new(verbs))
+            } else {
+                arg
+            }
         })
         .mut_subcommands(with_agents)
+}
+
+/// Every verb that is listed, with what it does.
+fn verbs() -> Vec<CompletionCandidate> {
+    let command = command_line();
+    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let candidate =
+        |verb: &Command| CompletionCandidate::new(verb.get_name()).help(verb.get_about().cloned());
+    shown.map(candidate).collect()
 }
 
 /// Every agent whose state is taken: by its name, else by the beginning of its id.
