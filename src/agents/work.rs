@@ -151,7 +151,7 @@ impl Work {
     }
 }
 
-/// Whether the branch of an agent whose row says that it was merged has committed work that the branch it landed on lacks. What cannot be
+/// Whether the branch of an agent whose row says that it was merged has committed work that the branch it landed on lacks, or lacks again. What cannot be
 /// told here, as where one of the two is gone, is not said.
 pub(crate) fn has_commits_since(ctx: &Ctx, histories: &Histories, agent: &Agent) -> bool {
     agent.state == State::Merged && is_ahead_again(ctx, histories, agent).unwrap_or(false)
@@ -171,9 +171,14 @@ fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<boo
         return Ok(false);
     }
     let top = landed::top(repo, agent, tip)?;
+    // A person may have taken it back since.
+    let is_back = || -> Result<bool> {
+        let back = || histories.messages.taken_back(repo, agent, target, top);
+        Ok(target != *landed && back()?.is_some())
+    };
     // As nearly always.
     if top == last && histories.holds(repo, agent, target, *landed)? {
-        return Ok(false);
+        return is_back();
     }
     let since = histories::landed_tip(repo, agent, (target, top))?.filter(|last| *last != top);
     // A branch that was rebased upon what has landed, or set to that, adds nothing to it. One that goes on from the tip that landed is
@@ -182,7 +187,7 @@ fn is_ahead_again(ctx: &Ctx, histories: &Histories, agent: &Agent) -> Result<boo
         && let Some(fork) = repo.merge_base(target, top)?
         && repo.tree_of(fork)? == repo.tree_of(top)?
     {
-        return Ok(false);
+        return Ok(repo.is_ancestor(last, top)? && is_back()?);
     }
     if agent_branch::local(repo, agent)?.oid() != Some(tip) {
         return Ok(false);

@@ -436,6 +436,9 @@ fn a_landing_that_git_reverts_is_no_landing() {
         assert!(!team.repo.path().join("src/file-0.rs").exists(), "{method}");
         let swept = team.json(&["gc", "--yes"]);
         assert_eq!(swept["agents"][0]["action"], "keep", "{method}: {swept:#}");
+        // A merge by hand has no row.
+        let state = if method == "by hand" { "done" } else { "idle" };
+        assert_eq!(team.json(&["list"])["agents"][0]["state"], state, "{method}");
         if method == "--squash" {
             // As it is, too.
             team.json(&["merge", id, method]);

@@ -45,6 +45,8 @@ pub(crate) struct Histories {
     gained: Mutex<HashMap<Oid, Option<Arc<Gained>>>>,
     /// The same, since the tips of branches with merges too; `None` where git's own walk is as good.
     across: Mutex<HashMap<Oid, Option<Arc<Gained>>>>,
+    /// What the commits of targets say.
+    pub(crate) messages: TargetMessages,
 }
 
 impl Histories {

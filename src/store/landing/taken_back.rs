@@ -9,9 +9,8 @@ use crate::domain::{Agent, Oid};
 use crate::error::{Error, Result};
 use crate::git::{Commit, Repo};
 use crate::store::chain::remote_names::load_clone_id;
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What took a landing of a branch with that tip back on `target`, where the history of `target` has commits of the branch still: merging
 /// it again brings nothing of what they changed. What landed in another form, such as a squash, is brought again.
@@ -106,7 +105,7 @@ impl Said {
 
 /// The messages on any number of targets; those of each are read once.
 #[derive(Default)]
-pub struct TargetMessages(RefCell<HashMap<Oid, Rc<Said>>>);
+pub struct TargetMessages(Mutex<HashMap<Oid, Arc<Said>>>);
 
 impl TargetMessages {
     /// The commits on `target` whose messages name an agent by its id, as a forge repeats the trailers of its commits, the oldest first. Each with
@@ -129,7 +128,7 @@ impl TargetMessages {
         let (said, line) = match few {
             Some(few) => {
                 let line: Vec<Oid> = few.into_iter().map(|lineage| lineage.oid).collect();
-                (Rc::new(Said::read(repo, &line)?), line)
+                (Arc::new(Said::read(repo, &line)?), line)
             }
             None => {
                 let said = self.on(repo, target)?;
@@ -170,12 +169,13 @@ impl TargetMessages {
         }
     }
 
-    fn on(&self, repo: &Repo, target: Oid) -> Result<Rc<Said>> {
-        if let Some(known) = self.0.borrow().get(&target) {
-            return Ok(Rc::clone(known));
+    fn on(&self, repo: &Repo, target: Oid) -> Result<Arc<Said>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(said) = known.get(&target) {
+            return Ok(Arc::clone(said));
         }
-        let said = Rc::new(Said::read(repo, &repo.newest_commits(target, SEARCHED)?)?);
-        self.0.borrow_mut().insert(target, Rc::clone(&said));
+        let said = Arc::new(Said::read(repo, &repo.newest_commits(target, SEARCHED)?)?);
+        known.insert(target, Arc::clone(&said));
         Ok(said)
     }
 }
